@@ -61,7 +61,8 @@ void by_agent_log_user(struct by_agent *agent, unsigned uid, const char *what, u
   by_repeats_warn(&agent->ranks.rejections, "agent", process, what, by_clock_to_seconds(now));
 }
 
-void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now) {
+/* Causes a report soon because of a user's job, unless the user has caused too many recently. */
+static void note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now) {
   if (agent->session.change_at != UINT64_MAX) return; /* A report is due anyway. */
   if (by_agent_user_is_root(user) || by_budget_take(&user->news, 0, by_clock_to_seconds(now)))
     by_agent_links_changed(agent, now);
@@ -85,10 +86,95 @@ static void send_text(const struct by_agent *agent, const struct by_agent_rank *
   by_text_fini(text);
 }
 
-void by_agent_rank_send(const struct by_agent *agent, const struct by_agent_rank *rank,
-                        const struct by_cluster_message *message) {
+/* Sends a message to one process. */
+static void send_message(const struct by_agent *agent, const struct by_agent_rank *rank,
+                         const struct by_cluster_message *message) {
   struct by_text text = by_cluster_message_line(message);
   send_text(agent, rank, &text);
+}
+
+/* ---- processes that are no ranks of a job, but ask the manager for something */
+
+static void give_number(struct by_agent *agent, struct by_agent_rank *rank) {
+  if (!rank->number) rank->number = ++agent->ranks.n_numbers;
+}
+
+void by_agent_meetings_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer) {
+  const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all);
+  while (rank && rank->number != offer->number) rank = LIST_NEXT(rank, entry);
+  if (rank && offer->number) send_message(agent, rank, offer);
+}
+
+static bool is_for(const struct by_agent_rank *rank, const struct by_cluster_message *list) {
+  if (!rank->meet || strcmp(rank->meets, list->job) != 0) return false;
+  if (list->number) return rank->number == list->number;
+  for (uint32_t i = 0; i < list->n_handles; i++)
+    if (!strcmp(rank->handle, list->handles[i])) return true;
+  return false;
+}
+
+void by_agent_meetings_send_list(const struct by_agent *agent, const struct by_cluster_message *list) {
+  const struct by_agent_rank *rank;
+  LIST_FOREACH(rank, &agent->ranks.all, entry) {
+    if (is_for(rank, list)) send_message(agent, rank, list);
+  }
+}
+
+/* Forwards a launcher's request for hosts; it asks again if no answer comes. Without a manager there are none. */
+static void forward_want(struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_message *message,
+                         uint64_t now) {
+  enum { BYTES = 64 };
+  give_number(agent, rank);
+  struct by_cluster_message wanted = {.type = BY_MESSAGE_WANTED, .number = rank->number, .count = message->count};
+  struct by_cluster_message none = {.type = BY_MESSAGE_OFFERED, .number = rank->number};
+  if (agent->session.state != BY_SESSION_WELCOME)
+    send_message(agent, rank, &none);
+  else if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now))
+    by_agent_session_send(agent, &wanted, now);
+}
+
+void by_agent_meetings_send(struct by_agent *agent, bool all, uint64_t now) {
+  for (struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry)) {
+    if (!rank->meet) continue;
+    if (all) rank->unsent = true, rank->known = false;
+    if (!rank->unsent || !by_agent_session_is_open(agent)) continue;
+    if (!by_agent_ranks_may_forward(agent, rank->user, strlen(rank->meet), now)) {
+      note_news(agent, rank->user, now); /* The next report tries again. */
+      continue;                          /* Another user may have a larger budget. */
+    }
+    rank->unsent = false;
+    rank->known = true;
+    by_agent_session_send_line(agent, rank->meet, now);
+  }
+}
+
+/* Stores and forwards the line of a process that meets others. It stays connected as long as it lives. */
+static enum banyan_status handle_meeting(struct by_agent *agent, struct by_agent_rank *rank,
+                                         const struct by_cluster_message *message, uint64_t now) {
+  struct by_cluster_message meet = *message;
+  if (!agent->options.manager)
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "this host's agent has no manager, through which processes could meet");
+  if (rank->meets && strcmp(rank->meets, message->job) != 0)
+    return by_fail(BANYAN_ERR_PROTOCOL, "a process meets those of two jobs");
+  give_number(agent, rank);
+  if (!rank->meets) rank->meets = strdup(message->job);
+  free(rank->handle);
+  rank->handle = strdup(message->handle);
+  meet.number = rank->number;
+  struct by_text text = by_cluster_message_line(&meet);
+  free(rank->meet);
+  rank->meet = text.failed || !rank->meets || !rank->handle ? NULL : strdup(by_text_get(&text));
+  by_text_fini(&text);
+  if (!rank->meet) return by_fail(BANYAN_ERR_NO_MEMORY, "the agent is out of memory");
+  rank->unsent = true;
+  by_agent_meetings_send(agent, false, now);
+  return BANYAN_OK;
+}
+
+/* Ends a process, and notifies the manager if it knows it. */
+static void end_meeting(struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now) {
+  struct by_cluster_message parted = {.type = BY_MESSAGE_PARTED, .job = rank->meets, .number = rank->number};
+  if (rank->known) by_agent_session_send(agent, &parted, now);
 }
 
 /* ---- the state of ranks and jobs */
@@ -119,13 +205,13 @@ static char *copy_text(const char *text) {
 
 void by_agent_ranks_send(const struct by_agent *agent, const struct by_cluster_message *message) {
   for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry))
-    if (rank->job) by_agent_rank_send(agent, rank, message);
+    if (rank->job) send_message(agent, rank, message);
 }
 
 bool by_agent_ranks_send_root(const struct by_agent *agent, const struct by_cluster_message *message) {
   for (const struct by_agent_rank *rank = LIST_FIRST(&agent->ranks.all); rank; rank = LIST_NEXT(rank, entry)) {
     if (!rank->job || rank->rank != 0 || strcmp(rank->job->id, message->job) != 0) continue;
-    by_agent_rank_send(agent, rank, message);
+    send_message(agent, rank, message);
     return true;
   }
   return false;
@@ -135,13 +221,13 @@ static void send_refusal(struct by_agent *agent, struct by_agent_rank *rank, con
   struct by_cluster_message message = {.type = BY_MESSAGE_REFUSED, .why = why};
   agent->ranks.n_refused++;
   by_agent_log_user(agent, rank->user->uid, why, now);
-  by_agent_rank_send(agent, rank, &message);
+  send_message(agent, rank, &message);
 }
 
 static void send_class(const struct by_agent *agent, const struct by_agent_rank *rank) {
   const struct by_cluster_job class_ = {.job = rank->job->id, .class_ = rank->job->class_};
   struct by_cluster_message message = {.type = BY_MESSAGE_CLASSES, .n_jobs = 1, .jobs = &class_};
-  by_agent_rank_send(agent, rank, &message);
+  send_message(agent, rank, &message);
 }
 
 void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *job, uint32_t class_, bool managed) {
@@ -206,7 +292,7 @@ static void send_unsent(struct by_agent *agent, struct by_agent_job *job, uint64
   for (int i = 0; i < BY_AGENT_LINES && by_agent_session_is_open(agent); i++) {
     if (!job->unsent[i]) continue;
     if (!by_agent_ranks_may_forward(agent, job->user, strlen(job->lines[i]), now)) {
-      by_agent_note_news(agent, job->user, now); /* The next report tries again. */
+      note_news(agent, job->user, now); /* The next report tries again. */
       return;
     }
     job->unsent[i] = false;
@@ -362,10 +448,10 @@ void by_agent_rank_gone(struct by_agent *agent, struct by_agent_rank *rank, uint
     struct by_cluster_message message = {.type = BY_MESSAGE_LEFT, .job = rank->job->id, .rank = rank->rank};
     /* If it is not sent now, the next report without that rank tells the manager. */
     if (by_agent_ranks_may_forward(agent, rank->user, BYTES, now)) by_agent_session_send(agent, &message, now);
-    by_agent_note_news(agent, rank->user, now);
+    note_news(agent, rank->user, now);
     leave_job(agent, rank->job);
   }
-  by_agent_meeting_end(agent, rank, now);
+  end_meeting(agent, rank, now);
   drop_rank(agent, rank);
 }
 
@@ -420,9 +506,9 @@ static enum banyan_status handle_hello(struct by_agent *agent, struct by_agent_r
                                        .rate = agent->session.rate};
   BY_TRY(join_by_hello(agent, rank, message));
   end_old_connection(agent, rank, now);
-  by_agent_rank_send(agent, rank, &welcome);
+  send_message(agent, rank, &welcome);
   send_class(agent, rank);
-  by_agent_note_news(agent, rank->user, now);
+  note_news(agent, rank->user, now);
   return BANYAN_OK;
 }
 
@@ -447,7 +533,7 @@ static enum banyan_status handle_of_job(struct by_agent *agent, const struct by_
   BY_TRY(store_message(agent, rank->job, lines[message->type], message, now));
   /* Without a manager the memory of switches is not shared, so rank 0 need not wait. */
   if (message->type == BY_MESSAGE_RESERVE && agent->session.state != BY_SESSION_WELCOME)
-    by_agent_rank_send(agent, rank, &nobody);
+    send_message(agent, rank, &nobody);
   return BANYAN_OK;
 }
 
@@ -481,15 +567,15 @@ static enum banyan_status handle_report(struct by_agent *agent, struct by_agent_
   for (uint32_t i = 0; i < job->n_sizes; i++) rank->usage.sizes[job->sizes[i].log2] = job->sizes[i].calls;
   measure_rate(rank, interval, now);
   bool news = store_paths(rank, job, interval, now);
-  if (first || news) by_agent_note_news(agent, rank->user, now);
+  if (first || news) note_news(agent, rank->user, now);
   return BANYAN_OK;
 }
 
 static enum banyan_status handle_message(struct by_agent *agent, struct by_agent_rank *rank,
                                          const struct by_cluster_message *message, uint64_t now) {
-  if (message->type == BY_MESSAGE_MEET && !rank->job) return by_agent_meeting_handle(agent, rank, message, now);
+  if (message->type == BY_MESSAGE_MEET && !rank->job) return handle_meeting(agent, rank, message, now);
   if (message->type == BY_MESSAGE_WANTED && !rank->job) {
-    by_agent_meeting_want(agent, rank, message, now);
+    forward_want(agent, rank, message, now);
     return BANYAN_OK;
   }
   if (message->type == BY_MESSAGE_HELLO) return handle_hello(agent, rank, message, now);
@@ -526,7 +612,7 @@ static enum banyan_status send_statement(const struct by_agent *agent, const str
   strcpy(statement.host, options->host);
   BY_TRY(options->calls->certify(options->context, &statement, bytes, &length));
   by_print_hex(bytes, length, text);
-  by_agent_rank_send(agent, rank, &(struct by_cluster_message){.type = BY_MESSAGE_CERTIFIED, .statement = text});
+  send_message(agent, rank, &(struct by_cluster_message){.type = BY_MESSAGE_CERTIFIED, .statement = text});
   return BANYAN_OK;
 }
 

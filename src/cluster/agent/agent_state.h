@@ -46,24 +46,12 @@ struct by_agent_session {
   uint64_t ticked_at; /* Time of the last report. */
 };
 
-void by_agent_session_init(struct by_agent *agent, uint64_t now);
 bool by_agent_session_is_open(const struct by_agent *agent);
 
 /* Sends a message if the session is open. Otherwise it is dropped: a new session begins with all that matters. */
 void by_agent_session_send(struct by_agent *agent, const struct by_cluster_message *message, uint64_t now);
 /* Sends a line that was printed before. */
 void by_agent_session_send_line(struct by_agent *agent, const char *line, uint64_t now);
-
-/* Connects if that is due. */
-void by_agent_session_tick(struct by_agent *agent, uint64_t now);
-void by_agent_session_opened(struct by_agent *agent, uint64_t now);
-/* Closes the session and opens a new one, with a new hello. */
-void by_agent_session_renew(struct by_agent *agent, uint64_t now);
-void by_agent_session_take_welcome(struct by_agent *agent, const struct by_cluster_message *welcome, uint64_t now);
-/* Closes the session after a refusal, or a line of the manager that was not understood, and waits longer each time. */
-void by_agent_session_refused(struct by_agent *agent, bool understood, const char *why, uint64_t now);
-/* Tells whether a report is due, and sets the time of the next one. */
-bool by_agent_session_take_due(struct by_agent *agent, uint64_t now);
 
 /* ---- this host's processes: agent_ranks.c */
 
@@ -176,23 +164,9 @@ static inline bool by_agent_user_is_root(const struct by_agent_user *user) {
 }
 /* Tells whether a line may be sent to the manager now, and counts it. NULL: a line of the agent itself. */
 bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now);
-/* Causes a report soon because of a user's job, unless the user has caused too many recently. */
-void by_agent_note_news(struct by_agent *agent, struct by_agent_user *user, uint64_t now);
-
-/* Sends a message to one process. */
-void by_agent_rank_send(const struct by_agent *agent, const struct by_agent_rank *rank,
-                        const struct by_cluster_message *message);
 
 /* ---- processes that are no ranks of a job, but ask the manager for something: agent_meetings.c */
 
-/* Forwards a launcher's request for hosts. */
-void by_agent_meeting_want(struct by_agent *agent, struct by_agent_rank *rank, const struct by_cluster_message *message,
-                           uint64_t now);
-/* Handles a process that meets others of its job. */
-BANYAN_CHECK enum banyan_status by_agent_meeting_handle(struct by_agent *agent, struct by_agent_rank *rank,
-                                                        const struct by_cluster_message *message, uint64_t now);
-/* Ends a process, and notifies the manager if it knows it. */
-void by_agent_meeting_end(struct by_agent *agent, const struct by_agent_rank *rank, uint64_t now);
 /* Sends an offer to the launcher with its number, if that is still connected. */
 void by_agent_meetings_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer);
 /* Sends a list to the process with its number, or to all processes in it. */

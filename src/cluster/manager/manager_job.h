@@ -265,8 +265,6 @@ struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id);
 /* Iterate over jobs whose rank 0 is on a host. */
 struct by_manager_job *by_jobs_first_of(const struct by_manager *m, const char *host);
 struct by_manager_job *by_jobs_next_of(const struct by_manager_job *job);
-void by_jobs_index(struct by_manager *m, struct by_manager_job *job);
-void by_jobs_unindex(struct by_manager_job *job);
 
 /* Stores the job's row. */
 void by_job_keep(const struct by_manager *m, const struct by_manager_job *job);

@@ -3,6 +3,7 @@
 #include "manager_server.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,14 @@ struct holder {
   struct by_budget budget;
 };
 
+/* A thread that makes plans, so that the loop does not wait for them. It runs one request at a time. */
+struct worker {
+  struct by_manager_server *server;
+  pthread_t thread;
+  bool has_thread;
+  struct by_plan_request *request; /* NULL: idle. */
+};
+
 struct by_manager_server {
   struct by_manager_server_options options;
   struct by_loop *loop;
@@ -55,7 +64,7 @@ struct by_manager_server {
   bool ready; /* It has a topology; before that only agents' reports count. */
   struct by_manager_topology *topology;
   struct by_manager_store *store;
-  struct by_plan_threads *threads;
+  struct worker *workers; /* options.threads of them; NULL until the manager starts. */
   struct by_acceptor *acceptor;
   struct by_address bound;
   struct by_timer tick;
@@ -259,18 +268,56 @@ static void handle_accepted(void *context, int fd) {
 
 /* ---- plans */
 
+static void *run_request(void *argument);
+
+static void join_thread(struct worker *worker) {
+  if (worker->has_thread) pthread_join(worker->thread, NULL);
+  worker->has_thread = false;
+}
+
+/* Begins a request on each idle thread. */
 static void start_requests(struct by_manager_server *server) {
-  if (!by_manager_topology_next(server->topology)) by_plan_threads_start(server->threads);
+  double now = now_of(server);
+  for (unsigned i = 0; i < server->options.threads && !by_manager_topology_next(server->topology); i++) {
+    struct worker *worker = &server->workers[i];
+    if (worker->has_thread) continue;
+    if (!worker->request && !by_manager_next(server->manager, now, &worker->request)) return;
+    int error = by_thread_start(&worker->thread, run_request, worker);
+    worker->has_thread = !error;
+    if (error) by_repeats_warn(&server->rejected, "manager", "a thread for the planner", strerror(error), now);
+  }
 }
 
-static bool next_request(void *context, struct by_plan_request **out) {
-  struct by_manager_server *server = context;
-  return by_manager_next(server->manager, now_of(server), out);
+static bool is_planning(const struct by_manager_server *server) {
+  unsigned i = 0;
+  while (i < server->options.threads && !server->workers[i].has_thread) i++;
+  return i < server->options.threads;
 }
 
-static void warn_no_thread(void *context, const char *why) {
-  struct by_manager_server *server = context;
-  by_repeats_warn(&server->rejected, "manager", "a thread for the planner", why, now_of(server));
+/* Discards requests that wait for a thread. */
+static void discard_requests(struct by_manager_server *server) {
+  for (unsigned i = 0; i < server->options.threads; i++) {
+    struct worker *worker = &server->workers[i];
+    if (worker->has_thread) continue;
+    by_plan_request_destroy(worker->request);
+    worker->request = NULL;
+  }
+}
+
+static enum banyan_status make_workers(struct by_manager_server *server) {
+  server->workers = calloc((size_t)server->options.threads + 1, sizeof *server->workers);
+  if (!server->workers) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the planner's threads");
+  for (unsigned i = 0; i < server->options.threads; i++) server->workers[i].server = server;
+  return BANYAN_OK;
+}
+
+/* Waits for plans in the making, discards them, and closes the loop. */
+static void free_workers(struct by_manager_server *server) {
+  if (!server->workers) return;
+  for (unsigned i = 0; i < server->options.threads; i++) join_thread(&server->workers[i]);
+  by_loop_close(server->loop); /* Nothing that was posted refers to the threads any more. */
+  discard_requests(server);
+  free(server->workers);
 }
 
 /* ---- another topology: the manager is replaced as if it was restarted, but in the same process */
@@ -300,13 +347,13 @@ static void use_next(struct by_manager_server *server) {
   struct by_manager_options options = server->options.manager;
   struct by_manager *fresh, *before = server->manager;
   options.topology = by_manager_topology_next(server->topology);
-  if (!options.topology || by_plan_threads_are_busy(server->threads) || by_manager_store_lost(server->store)) return;
+  if (!options.topology || is_planning(server) || by_manager_store_lost(server->store)) return;
   if (by_manager_create(&options, now_of(server), &fresh) != BANYAN_OK) {
     by_repeats_warn(&server->rejected, "manager", "another topology", banyan_error_text(), now_of(server));
     return;
   }
   by_manager_store_commit(server->store);
-  by_plan_threads_discard(server->threads);
+  discard_requests(server);
   server->manager = fresh;
   server->options.manager = options;
   if (by_manager_store_load(server->store, restore_row, server) != BANYAN_OK)
@@ -318,11 +365,23 @@ static void use_next(struct by_manager_server *server) {
   server->options.changed(server->options.context, options.topology);
 }
 
-static void handle_planned(void *context, struct by_plan_request *request) {
-  struct by_manager_server *server = context;
+/* The thread of a request has ended. */
+static void finish_request(void *context) {
+  struct worker *worker = context;
+  struct by_manager_server *server = worker->server;
+  struct by_plan_request *request = worker->request;
+  join_thread(worker);
+  worker->request = NULL;
   by_manager_planned(server->manager, request, now_of(server));
   use_next(server);
   start_requests(server);
+}
+
+static void *run_request(void *argument) {
+  struct worker *worker = argument;
+  by_plan_request_run(worker->request);
+  (void)!by_loop_post(worker->server->loop, finish_request, worker); /* It fails only if the loop ends. */
+  return NULL;
 }
 
 static void topology_composed(void *context) {
@@ -453,13 +512,7 @@ static enum banyan_status start_server(struct by_manager_server *server) {
   BY_TRY(begin_topology(server));
   BY_TRY(by_manager_create(&o->manager, now_of(server), &server->manager));
   BY_TRY(open_store(server));
-  const struct by_plan_threads_options of_threads = {.loop = server->loop,
-                                                     .n = o->threads,
-                                                     .next = next_request,
-                                                     .done = handle_planned,
-                                                     .failed = warn_no_thread,
-                                                     .context = server};
-  BY_TRY(by_plan_threads_create(&of_threads, &server->threads));
+  BY_TRY(make_workers(server));
   if (!server->ready) by_manager_topology_restore(server->topology, server->store);
   BY_TRY(by_socket_listen(&o->at, (struct by_port_range){0, 0}, &listener, &server->bound));
   return by_acceptor_create(server->loop, listener, handle_accepted, server, &server->acceptor);
@@ -491,7 +544,7 @@ void by_manager_server_destroy(struct by_manager_server *server) {
   by_acceptor_destroy(server->acceptor);
   by_repeats_flush(&server->rejected, "manager", INFINITY);
   by_log_flush();
-  by_plan_threads_destroy(server->threads);
+  free_workers(server);
   /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): what is freed has left the list */
   while (!TAILQ_EMPTY(&server->connections)) end_connection(TAILQ_FIRST(&server->connections));
   for (struct holder *holder; (holder = LIST_FIRST(&server->holders)); free(holder)) LIST_REMOVE(holder, entry);

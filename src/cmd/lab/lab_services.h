@@ -101,40 +101,6 @@ BANYAN_CHECK enum banyan_status by_lab_events_start(struct by_lab *lab, const st
 /* 0: there is none. */
 void by_lab_events_stop(pid_t process);
 
-/* ---- lab_cluster.c
- *
- * The cluster of a lab (--cluster): keys, a manager on one host, and an agent on every host. */
-
-struct by_lab_cluster_options {
-  const char *manager; /* Host of the manager; NULL: the first that takes no part in jobs, else the first. */
-  const char *more;    /* Arguments of the manager separated by blanks; NULL: none. */
-  bool tells;          /* The manager gets the topology; otherwise it composes it, if possible. */
-  const char *http;    /* Address of the manager's page on this machine: "127.0.0.1:8420". */
-};
-
-struct by_lab_cluster {
-  const struct by_lab_cluster_options *options;
-  const struct by_topology *topology;
-  const struct by_lab_folder *folder;
-  uint32_t manager; /* A node. */
-  int listener;     /* Socket of the page, in this process's network; -1: none. */
-  char page[80];    /* "http://127.0.0.1:8420/" */
-};
-
-/* Chooses the manager's host, and makes the keys. The caller calls fini, also after a failure. */
-BANYAN_CHECK enum banyan_status by_lab_cluster_make(const struct by_lab_cluster_options *options,
-                                                    const struct by_topology *topology,
-                                                    const struct by_lab_folder *folder, struct by_lab_cluster *out);
-void by_lab_cluster_fini(struct by_lab_cluster *cluster);
-/* Starts the manager, the agents and the switches. */
-BANYAN_CHECK enum banyan_status by_lab_cluster_start(const struct by_lab_cluster *cluster,
-                                                     const struct by_lab_layout *layout,
-                                                     const struct by_lab_options *built,
-                                                     enum by_lab_switch_kind switches,
-                                                     struct by_lab_services *services);
-/* Prints the address of the page and how to ask for the state on standard error, after the manager is ready. */
-BANYAN_CHECK enum banyan_status by_lab_cluster_print(const struct by_lab_cluster *cluster);
-
 /* ---- lab_jobs.c
  *
  * The jobs of a lab: one with the command of the lab, or several (--job), each with a name, hosts and a time at which

@@ -107,13 +107,6 @@ BANYAN_CHECK enum banyan_status by_plan_show_fit(const char *name, const char *c
  *
  * The bound of a collective on a topology, and its rate with a plan. */
 
-/* Appends the bound of the collective, if there is one, and the fraction that the plan's schedules for large buffers
- * reach, in words, or as members of a JSON object. The plan is over the hosts of the request; above 1024 of them only
- * the bound is appended. Cost: the bound's, and all ranks' schedules. */
-BANYAN_CHECK enum banyan_status by_plan_explain_bound(const struct by_plan *plan, const struct by_topology *topology,
-                                                      const struct by_bound_request *request, bool json,
-                                                      struct by_text *text);
-
 /* ---- simulate_command.c
  *
  * Prints the result of a simulation: a table and drawings for people, or JSON. */

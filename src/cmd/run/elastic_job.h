@@ -61,25 +61,6 @@ uint64_t by_elastic_tick(struct by_elastic *elastic);
 bool by_elastic_waits(const struct by_elastic *elastic);
 int by_elastic_exit_code(const struct by_elastic *elastic);
 
-/* ---- host_offers.c
- *
- * Hosts that the cluster's manager offers a job that can use more: a connection of `banyan run` to the agent of its
- * host, which forwards requests. It never blocks: while agent or manager are away, no host is offered. One thread. */
-
-struct by_host_offers;
-
-struct by_host_offers_events {
-  void *context;
-  void (*offered)(void *context, const char *host); /* A host is offered, perhaps again. */
-  void (*print)(void *context, const char *line);   /* Prints why there are no offers; a reason is not repeated. */
-};
-
-/* `agent`: the path of its socket. */
-struct by_host_offers *by_host_offers_create(const char *agent, const struct by_host_offers_events *events);
-void by_host_offers_destroy(struct by_host_offers *offers); /* NULL is allowed */
-/* Receives offers, and requests `wanted` hosts when that is due; 0: none are wanted. Call it again a second later. */
-void by_host_offers_tick(struct by_host_offers *offers, uint32_t wanted, uint64_t now);
-
 /* ---- supervisor.c
  *
  * The processes of an elastic job: which are started again, who forms the first membership and who asks to join it, who
