@@ -17,121 +17,18 @@
 #include "localsocket.h"
 #include "process.h"
 
-/* ---- hosts that the cluster's manager offers
- *
- * They are offered to a job that can use more: through a connection to the agent of this host, which forwards requests.
- * It never blocks: while agent or manager are away, no host is offered. */
-
-struct by_host_offers_events {
-  void *context;
-  void (*offered)(void *context, const char *host); /* A host is offered, perhaps again. */
-  void (*print)(void *context, const char *line);   /* Prints why there are no offers; a reason is not repeated. */
-};
-
 static const uint64_t request_pause = 2 * BY_SECOND; /* Pause between two requests, or attempts to connect. */
 
 enum { MAX_ANSWER = BY_CLUSTER_OFFER * (BY_CLUSTER_NAME + 3) + 4096, MAX_REASON = 512 };
 
-struct by_host_offers {
-  const char *agent;
-  struct by_host_offers_events events;
+/* The connection to the agent of this host, which forwards requests for hosts to the manager. */
+struct host_offers {
   int fd; /* -1: not connected. */
   uint64_t ask_at;
   char *received; /* MAX_ANSWER bytes; the first `length` are the beginning of a line. */
   size_t length;
   char reason[MAX_REASON]; /* The last printed reason; "": none since hosts could be requested. */
 };
-
-static struct by_host_offers *create_offers(const char *agent, const struct by_host_offers_events *events) {
-  struct by_host_offers *offers = by_cli_zeroed(1, sizeof *offers);
-  *offers = (struct by_host_offers){.agent = agent, .events = *events, .fd = -1};
-  offers->received = by_cli_zeroed(1, MAX_ANSWER);
-  return offers;
-}
-
-static void close_connection(struct by_host_offers *offers) {
-  if (offers->fd >= 0) by_close(offers->fd);
-  offers->fd = -1;
-  offers->length = 0;
-}
-
-/* `agent`: the path of its socket. */
-static void destroy_offers(struct by_host_offers *offers) {
-  if (!offers) return;
-  close_connection(offers);
-  free(offers->received);
-  free(offers);
-}
-
-static void note_failure(struct by_host_offers *offers, const char *reason) {
-  char line[MAX_REASON + 64];
-  close_connection(offers);
-  if (!strcmp(offers->reason, reason)) return;
-  snprintf(offers->reason, sizeof offers->reason, "%s", reason);
-  snprintf(line, sizeof line, "no hosts are offered for now (--manager-hosts): %s", reason);
-  offers->events.print(offers->events.context, line);
-}
-
-/* A name becomes an argument of ssh. */
-static bool is_name(const char *name) {
-  static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  return *name != '-' && strspn(name, allowed) == strlen(name);
-}
-
-static void take_line(struct by_host_offers *offers, const char *line, size_t length) {
-  struct by_cluster_message message;
-  if (by_cluster_message_read(line, length, &message) != BANYAN_OK) {
-    note_failure(offers, banyan_error_text());
-    return;
-  }
-  if (message.type == BY_MESSAGE_OFFERED) {
-    offers->reason[0] = '\0';
-    for (uint32_t i = 0; i < message.n_hosts; i++)
-      if (is_name(message.hosts[i])) offers->events.offered(offers->events.context, message.hosts[i]);
-  } else if (message.type == BY_MESSAGE_REFUSED)
-    note_failure(offers, message.why);
-  by_cluster_message_fini(&message);
-}
-
-static void receive_offers(struct by_host_offers *offers) {
-  ssize_t n = 1;
-  while (offers->fd >= 0 && n > 0) {
-    n = recv(offers->fd, offers->received + offers->length, MAX_ANSWER - offers->length, MSG_DONTWAIT);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (n > 0) offers->length += (size_t)n;
-    for (char *end; offers->fd >= 0 && (end = memchr(offers->received, '\n', offers->length));) {
-      size_t length = (size_t)(end - offers->received);
-      take_line(offers, offers->received, length);
-      if (offers->fd < 0) return;
-      offers->length -= length + 1;
-      memmove(offers->received, end + 1, offers->length);
-    }
-    if (n <= 0 || offers->length == MAX_ANSWER)
-      note_failure(offers, "the agent of this host has closed the connection");
-  }
-}
-
-static void request_hosts(struct by_host_offers *offers, uint32_t wanted) {
-  if (offers->fd < 0 && by_path_socket_connect(offers->agent, "agent", &offers->fd) != BANYAN_OK) {
-    note_failure(offers, banyan_error_text());
-    return;
-  }
-  struct by_text line =
-      by_cluster_message_line(&(struct by_cluster_message){.type = BY_MESSAGE_WANTED, .count = wanted});
-  by_text_add(&line, "\n");
-  if (line.failed ||
-      send(offers->fd, by_text_get(&line), line.length, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)line.length)
-    note_failure(offers, "the agent of this host takes no requests");
-  by_text_fini(&line);
-}
-
-/* Receives offers, and requests `wanted` hosts when that is due; 0: none are wanted. Call it again a second later. */
-static void tick_offers(struct by_host_offers *offers, uint32_t wanted, uint64_t now) {
-  receive_offers(offers);
-  if (!wanted || now < offers->ask_at) return;
-  offers->ask_at = now + request_pause;
-  request_hosts(offers, MIN(wanted, (uint32_t)BY_CLUSTER_OFFER));
-}
 
 static const uint64_t check_interval = BY_SECOND; /* Of the host file, and of the manager's offers. */
 /* Pauses before a lost host is tried again: the first one, doubled each time up to the maximum. A host that was there
@@ -167,7 +64,7 @@ struct by_elastic {
   struct by_supervisor *supervisor;
   struct by_key key;
   struct generation *hosts;
-  struct by_host_offers *offers;  /* NULL: none are requested. */
+  struct host_offers *offers;     /* NULL: none are requested. */
   struct by_launch_hosts offered; /* Offers so far, each with options->offered_slots. */
   struct avoided *avoided;
   size_t n_avoided;
@@ -426,8 +323,8 @@ static bool may_come_back(const struct avoided *found) {
   return found->pause && current_time() - found->lost >= found->pause;
 }
 
-static void take_offer(void *context, const char *name) {
-  struct by_elastic *e = context;
+/* A host is offered, perhaps again. */
+static void take_offer(struct by_elastic *e, const char *name) {
   char text[300];
   int known = slots_of(&e->hosts->hosts, name);
   struct avoided *found = find_avoided(e, name);
@@ -443,14 +340,91 @@ static void take_offer(void *context, const char *name) {
   e->refills = true;
 }
 
-static void print_reason(void *context, const char *line) {
-  print(context, "%s", line);
+static void close_connection(struct host_offers *offers) {
+  if (offers->fd >= 0) by_close(offers->fd);
+  offers->fd = -1;
+  offers->length = 0;
 }
 
+static void destroy_offers(struct host_offers *offers) {
+  if (!offers) return;
+  close_connection(offers);
+  free(offers->received);
+  free(offers);
+}
+
+/* Prints why there are no offers; a reason is not repeated. */
+static void note_failure(const struct by_elastic *e, const char *reason) {
+  struct host_offers *offers = e->offers;
+  close_connection(offers);
+  if (!strcmp(offers->reason, reason)) return;
+  snprintf(offers->reason, sizeof offers->reason, "%s", reason);
+  print(e, "no hosts are offered for now (--manager-hosts): %s", reason);
+}
+
+/* A name becomes an argument of ssh. */
+static bool is_name(const char *name) {
+  static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return *name != '-' && strspn(name, allowed) == strlen(name);
+}
+
+static void take_line(struct by_elastic *e, const char *line, size_t length) {
+  struct by_cluster_message message;
+  if (by_cluster_message_read(line, length, &message) != BANYAN_OK) {
+    note_failure(e, banyan_error_text());
+    return;
+  }
+  if (message.type == BY_MESSAGE_OFFERED) {
+    e->offers->reason[0] = '\0';
+    for (uint32_t i = 0; i < message.n_hosts; i++)
+      if (is_name(message.hosts[i])) take_offer(e, message.hosts[i]);
+  } else if (message.type == BY_MESSAGE_REFUSED)
+    note_failure(e, message.why);
+  by_cluster_message_fini(&message);
+}
+
+static void receive_offers(struct by_elastic *e) {
+  struct host_offers *offers = e->offers;
+  ssize_t n = 1;
+  while (offers->fd >= 0 && n > 0) {
+    n = recv(offers->fd, offers->received + offers->length, MAX_ANSWER - offers->length, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n > 0) offers->length += (size_t)n;
+    for (char *end; offers->fd >= 0 && (end = memchr(offers->received, '\n', offers->length));) {
+      size_t length = (size_t)(end - offers->received);
+      take_line(e, offers->received, length);
+      if (offers->fd < 0) return;
+      offers->length -= length + 1;
+      memmove(offers->received, end + 1, offers->length);
+    }
+    if (n <= 0 || offers->length == MAX_ANSWER) note_failure(e, "the agent of this host has closed the connection");
+  }
+}
+
+static void request_hosts(struct by_elastic *e, uint32_t wanted) {
+  struct host_offers *offers = e->offers;
+  if (offers->fd < 0 && by_path_socket_connect(e->options->agent, "agent", &offers->fd) != BANYAN_OK) {
+    note_failure(e, banyan_error_text());
+    return;
+  }
+  struct by_text line =
+      by_cluster_message_line(&(struct by_cluster_message){.type = BY_MESSAGE_WANTED, .count = wanted});
+  by_text_add(&line, "\n");
+  if (line.failed ||
+      send(offers->fd, by_text_get(&line), line.length, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)line.length)
+    note_failure(e, "the agent of this host takes no requests");
+  by_text_fini(&line);
+}
+
+/* Receives offers, and requests hosts if more processes are useful. It never blocks: while agent or manager are away,
+ * no host is offered. */
 static void look_at_offers(struct by_elastic *e) {
   int capacity = e->options->max - by_supervisor_active(e->supervisor), slots = e->options->offered_slots;
   bool grows = capacity > 0 && !e->refills && !e->leaving && by_supervisor_goes_on(e->supervisor);
-  tick_offers(e->offers, grows ? (uint32_t)((capacity + slots - 1) / slots) : 0, current_time());
+  receive_offers(e);
+  if (!grows || current_time() < e->offers->ask_at) return;
+  e->offers->ask_at = current_time() + request_pause;
+  request_hosts(e, MIN((uint32_t)((capacity + slots - 1) / slots), (uint32_t)BY_CLUSTER_OFFER));
 }
 
 /* ---- the whole job */
@@ -472,8 +446,10 @@ struct by_elastic *by_elastic_create(const char *title, const struct by_elastic_
   e->events = *events;
   e->supervisor = by_supervisor_create(&supervised, &asked, current_time());
   by_hosts_init(&e->offered);
-  if (options->offered_slots)
-    e->offers = create_offers(options->agent, &(struct by_host_offers_events){e, take_offer, print_reason});
+  if (options->offered_slots) {
+    e->offers = by_cli_zeroed(1, sizeof *e->offers);
+    *e->offers = (struct host_offers){.fd = -1, .received = by_cli_zeroed(1, MAX_ANSWER)};
+  }
   e->look_at = options->hostfile || e->offers ? current_time() + check_interval : UINT64_MAX;
   if (options->hostfile) e->seen = e->applied = state_of(options->hostfile);
   if (by_job_keys_derive(key, NULL, &keys) == BANYAN_OK) e->key = keys.job;
