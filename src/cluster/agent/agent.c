@@ -67,6 +67,7 @@ void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now
   connect_after(session, session->delay, now);
 }
 
+/* Closes the session and opens a new one, with a new hello. */
 static void renew_session(struct by_agent *agent, uint64_t now) {
   if (!by_agent_session_is_open(agent)) return;
   agent->options.calls->disconnect(agent->options.context);
@@ -81,7 +82,6 @@ static void connect_if_due(struct by_agent *agent, uint64_t now) {
     by_agent_manager_gone(agent, banyan_error_text(), now);
 }
 
-/* Connects if that is due. */
 static void begin_session(struct by_agent *agent, uint64_t now) {
   set_session_state(&agent->session, BY_SESSION_OPEN);
   agent->session.since = now;
@@ -114,7 +114,6 @@ void by_agent_session_send(struct by_agent *agent, const struct by_cluster_messa
 
 /* ---- the manager's answers */
 
-/* Closes the session and opens a new one, with a new hello. */
 static void take_welcome(struct by_agent *agent, const struct by_cluster_message *welcome, uint64_t now) {
   struct by_agent_session *session = &agent->session;
   set_session_state(session, BY_SESSION_WELCOME);

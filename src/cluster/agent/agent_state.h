@@ -17,7 +17,7 @@
 #include "log.h"
 #include "rng.h"
 
-/* ---- the session with the manager: agent_session.c */
+/* ---- the session with the manager: agent.c */
 
 enum by_agent_session_state {
   BY_SESSION_NONE,
@@ -157,7 +157,7 @@ void by_agent_job_update_position(const struct by_agent *agent, struct by_agent_
 /* Sets its class, and notifies its ranks of a change. */
 void by_agent_job_set_class(const struct by_agent *agent, struct by_agent_job *job, uint32_t class_, bool managed);
 
-/* ---- users of these processes: agent_users.c */
+/* ---- users of these processes: agent_ranks.c */
 
 static inline bool by_agent_user_is_root(const struct by_agent_user *user) {
   return user->uid == 0;
@@ -165,7 +165,7 @@ static inline bool by_agent_user_is_root(const struct by_agent_user *user) {
 /* Tells whether a line may be sent to the manager now, and counts it. NULL: a line of the agent itself. */
 bool by_agent_ranks_may_forward(struct by_agent *agent, struct by_agent_user *user, size_t length, uint64_t now);
 
-/* ---- processes that are no ranks of a job, but ask the manager for something: agent_meetings.c */
+/* ---- processes that are no ranks of a job, but ask the manager for something: agent_ranks.c */
 
 /* Sends an offer to the launcher with its number, if that is still connected. */
 void by_agent_meetings_send_offer(const struct by_agent *agent, const struct by_cluster_message *offer);

@@ -22,7 +22,7 @@ enum {
  *   REPORTED   -             has reported everything that it knows */
 enum by_peer_state { BY_PEER_NEW, BY_PEER_WELCOME, BY_PEER_REPORTED };
 
-/* A connection; manager_peers.c. */
+/* A connection; manager_hosts.c. */
 struct by_manager_peer {
   TAILQ_ENTRY(by_manager_peer) entry;
   uint64_t number; /* Consecutive number, from 1 on. */
@@ -60,7 +60,7 @@ struct by_manager_host {
   uint32_t node;    /* BY_NOWHERE: not in the topology. */
   struct by_manager_peer *agent;
   double parted;        /* When the last agent disconnected. */
-  double offered_until; /* Until then it is reserved for a job to which it was offered; manager_offers.c. */
+  double offered_until; /* Until then it is reserved for a job to which it was offered; manager_meetings.c. */
   bool may_help;        /* The agent offers it, and the manager allows it. */
   bool may_serve;
   struct by_manager_aggregates *aggregates; /* As the last agent has described it; NULL: it does not aggregate. */
@@ -112,7 +112,7 @@ void by_meetings_forget_peer(struct by_manager *m, const struct by_manager_peer 
 void by_meetings_tick(struct by_manager *m);
 void by_meetings_free_all(struct by_manager *m);
 
-/* ---- manager_offers.c
+/* ---- offers: manager_meetings.c
  *
  * Hosts for jobs that can use more: those with an agent and without a job are offered to one job at a time. */
 

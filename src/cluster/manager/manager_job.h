@@ -19,14 +19,14 @@ struct by_manager {
   bool restoring; /* Rows come from the store, so they are not stored again. */
   struct by_manager_counters counters;
 
-  TAILQ_HEAD(, by_manager_peer) peers;    /* manager_hosts.h, manager_peers.c */
+  TAILQ_HEAD(, by_manager_peer) peers;    /* manager_hosts.c */
   uint64_t n_joined;                      /* Number of peers so far. */
   struct by_manager_hosts *hosts;         /* manager_hosts.h */
   struct by_manager_links *links;         /* manager_links.h */
   struct by_link_seen *seen;              /* link_seen.h */
   LIST_HEAD(, by_meeting_point) meetings; /* manager_meetings.c */
   struct by_manager_job *jobs;
-  LIST_HEAD(, by_manager_job) by_id[BY_MANAGER_BUCKETS], by_root[BY_MANAGER_BUCKETS]; /* manager_job.c */
+  LIST_HEAD(, by_manager_job) by_id[BY_MANAGER_BUCKETS], by_root[BY_MANAGER_BUCKETS]; /* manager_jobs.c */
 };
 
 /* Inline, so that static analysers see that it never returns BANYAN_OK. */
@@ -102,7 +102,7 @@ struct by_manager_plan {
  *                                   connection on which the plan was sent has ended, until the deadline */
 enum by_proposal_state { BY_PROPOSAL_NONE, BY_PROPOSAL_JOINING, BY_PROPOSAL_ASKED, BY_PROPOSAL_LATE };
 
-/* The plans and helpers of a job; manager_plans.c, manager_proposal.c, manager_user_plan.c, manager_helpers.c. */
+/* The plans and helpers of a job; manager_plans.c, manager_user_plan.c, manager_helpers.c. */
 struct by_managed_plans {
   char *own;        /* Name of the plan that the user set, which stays in use; NULL: none. */
   char *own_trees;  /* That plan as JSON; NULL: unknown. */
@@ -185,7 +185,7 @@ struct by_manager_event {
 /* The reason for planning a job again, the most urgent first. */
 enum by_job_due { BY_DUE_NEW, BY_DUE_HELPER, BY_DUE_SWITCH, BY_DUE_LESS, BY_DUE_CHANGE, BY_DUE_TIME, BY_DUE_NONE };
 
-/* manager_job.c. */
+/* manager_jobs.c. */
 struct by_job_notes {
   enum by_job_due due;
   char reason[BY_MANAGER_WHY];  /* Reason for `due`, for people. */
@@ -217,7 +217,7 @@ struct by_manager_name {
 /* A job. Members without another file's name belong to manager_jobs.c. */
 struct by_manager_job {
   struct by_manager_job *next;
-  LIST_ENTRY(by_manager_job) by_id, by_root; /* manager_job.c */
+  LIST_ENTRY(by_manager_job) by_id, by_root; /* manager_jobs.c */
   char id[BY_CLUSTER_JOB_ID + 1];            /* "" in state REPLACED. */
   char *name, *root, *key;                   /* The key is NULL where helpers may not join. */
   uint32_t n_ranks, n_hosts;

@@ -223,6 +223,7 @@ double by_use_of_jobs(const struct by_manager *m, uint32_t step) {
   return sum;
 }
 
+/* Returns the load of jobs of higher classes on a step; after by_use_sum. */
 static double use_of_higher(const struct by_manager *m, const struct by_manager_job *job, uint32_t step) {
   double sum = 0;
   for (uint32_t c = 0; c < job->order.class_; c++) sum += m->links->steps[step].ours[c];

@@ -55,8 +55,8 @@ void by_use_set_stale(struct by_manager *m);
 void by_use_sum(struct by_manager *m);
 /* Returns the load of jobs of all classes on a step; after by_use_sum. */
 double by_use_of_jobs(const struct by_manager *m, uint32_t step);
-/* Return the load of jobs of higher classes on a step, and whether there is any where a job sends, or anywhere while
- * its load is unknown; after by_use_sum. */
+/* Tells whether jobs of higher classes send where a job does, or anywhere while its load is unknown; after by_use_sum.
+ */
 bool by_use_may_give_way(const struct by_manager *m, const struct by_manager_job *job);
 /* Tells whether others, or jobs of its class or a higher one, send where a job does; after by_use_sum. */
 bool by_use_sways(const struct by_manager *m, const struct by_manager_job *job);
@@ -72,7 +72,7 @@ BANYAN_CHECK enum banyan_status by_use_residual(struct by_manager *m, const stru
 /* Returns others' use of a step. */
 double by_use_others(const struct by_manager *m, uint32_t step);
 
-/* ---- manager_seen.c
+/* ---- the measured capacity: manager_links.c
  *
  * The measured capacity of links, from jobs' reports of their connections; see link_seen.h. This part knows the jobs:
  * others' use of a link, what a job sends that nobody reports, and which job gives way to which. */

@@ -112,6 +112,7 @@ static enum banyan_status listen_for_page(struct by_lab_cluster *cluster) {
   return BANYAN_OK;
 }
 
+/* Chooses the manager's host, and makes the keys. The caller frees the cluster, also after a failure. */
 static enum banyan_status make_cluster(const struct by_lab_cluster_options *options, const struct by_topology *topology,
                                        const struct by_lab_folder *folder, struct by_lab_cluster *out) {
   *out = (struct by_lab_cluster){.options = options, .topology = topology, .folder = folder, .listener = -1};
@@ -120,7 +121,6 @@ static enum banyan_status make_cluster(const struct by_lab_cluster_options *opti
   return listen_for_page(out);
 }
 
-/* Chooses the manager's host, and makes the keys. The caller calls fini, also after a failure. */
 static void free_cluster(struct by_lab_cluster *cluster) {
   by_cli_close(&cluster->listener);
 }

@@ -103,10 +103,6 @@ BANYAN_CHECK enum banyan_status by_times_read(struct by_times *times, const char
  * besides those predicted with it. `saves`: stores the values for this machine (cost_machine.h). */
 BANYAN_CHECK enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path, bool saves);
 
-/* ---- plan_bound.c
- *
- * The bound of a collective on a topology, and its rate with a plan. */
-
 /* ---- simulate_command.c
  *
  * Prints the result of a simulation: a table and drawings for people, or JSON. */

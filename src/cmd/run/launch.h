@@ -16,7 +16,7 @@
 #include "fail.h"
 #include "text.h"
 
-/* ---- the hosts of a job, and which ranks run where: launch_setup.c */
+/* ---- the hosts of a job, and which ranks run where: launch_hosts.c */
 
 /* Hosts are filled in the order given. A host is "name", "name:slots", "user@name:slots" or "[2001:db8::1]:slots", and
  * "node[1-3,7]:slots" are four; a repeated name adds slots. */
@@ -49,7 +49,7 @@ void by_hosts_init(struct by_launch_hosts *hosts);
 void by_hosts_fini(struct by_launch_hosts *hosts);
 /* Adds "a:2,b:4". */
 enum banyan_status by_hosts_parse(struct by_launch_hosts *hosts, const char *list);
-/* Adds a file's hosts, in the form of Banyan, Open MPI, MPICH or Slurm; host_file.c. Blocks as the file does. */
+/* Adds a file's hosts, in the form of Banyan, Open MPI, MPICH or Slurm. Blocks as the file does. */
 enum banyan_status by_hosts_read(struct by_launch_hosts *hosts, const char *path);
 /* Adds this machine with the name of BANYAN_HOST, or its own. */
 enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
@@ -57,7 +57,7 @@ enum banyan_status by_hosts_add_self(struct by_launch_hosts *hosts, int slots);
 enum banyan_status by_hosts_add_place(struct by_launch_hosts *hosts, const char *name, int slots,
                                       enum banyan_status (*enter)(void *context, const struct by_launch_host *host),
                                       void *context);
-/* Adds all nodes of this process's allocation, with as many slots as tasks; slurm_hosts.c. */
+/* Adds all nodes of this process's allocation, with as many slots as tasks. */
 enum banyan_status by_hosts_add_slurm(struct by_launch_hosts *hosts);
 /* Returns the sum of all slots. */
 int by_hosts_slots(const struct by_launch_hosts *hosts);
@@ -181,7 +181,7 @@ enum by_mpi_abi { BY_MPI_NONE, BY_MPI_OPENMPI, BY_MPI_MPICH };
  * needs neither library. */
 enum by_mpi_abi by_elf_abi(const unsigned char *bytes, size_t length);
 
-/* ---- variables of each rank: launch_environment.c
+/* ---- variables of each rank: launch_setup.c
  *
  * Variables of each process of a job besides those of the job. No state. */
 
@@ -203,7 +203,7 @@ bool by_rank_environment_limits(const struct by_rank_place *place, bool has_thre
 /* Tells whether the value of this variable is probably a secret, by its name, and must not be shown. */
 bool by_variable_is_secret(const char *variable);
 
-/* ---- output by lines: launch_environment.c
+/* ---- output by lines: launch_setup.c
  *
  * Makes ranks print line by line: into a pipe, the C library and Python would print by pages, and lose the rest when
  * the process is killed. Decision 179 gives reasons for these means. */

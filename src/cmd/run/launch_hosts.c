@@ -72,7 +72,7 @@ static size_t item_length(const char *list) {
 }
 
 /* Calls `add` for each host of "node[01-03,7]:2,gpu4", until it fails: node01:2, node02:2, node03:2, node7:2, gpu4. An
- * item with a colon in its brackets is an address and is unchanged. BANYAN_ERR_PARSE: it is no list; host_names.c. */
+ * item with a colon in its brackets is an address and is unchanged. BANYAN_ERR_PARSE: it is no list. */
 static enum banyan_status expand_names(const char *list, enum banyan_status (*add)(void *context, const char *name),
                                        void *context) {
   const struct receiver to = {add, context};

@@ -115,7 +115,7 @@ BANYAN_CHECK enum banyan_status by_launch_send_start(const struct by_launch *job
 /* Sends a key that replaces the one of the host's processes, or tickets made with it. */
 BANYAN_CHECK enum banyan_status by_launch_send_key(struct by_launch_link *link, const char *key);
 
-/* ---- launch_key.c
+/* ---- the key: launch_start.c
  *
  * The key of a job that `banyan run` starts: its hosts get another one when `banyan keys rotate` has replaced the key
  * file, or has requested another generated key. One thread. */
