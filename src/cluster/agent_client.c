@@ -32,9 +32,9 @@ enum {
   MAX_QUEUED = 4 << 20
 };
 
-/* ---- losing it */
+/* ---- losing the connection */
 
-static void drop(struct by_agent_client *link) {
+static void drop_connection(struct by_agent_client *link) {
   by_stream_destroy(link->stream);
   by_resolving_destroy(link->resolving);
   link->stream = NULL;
@@ -47,7 +47,7 @@ static void drop(struct by_agent_client *link) {
 }
 
 /* Logs that the other end is away: one line, on one rank, for all attempts; few for an end that comes and goes. */
-static void miss(struct by_agent_client *link, const char *why) {
+static void log_absence(struct by_agent_client *link, const char *why) {
   enum by_log_level level = by_job_rank(link->job) == 0 ? BY_LOG_WARN : BY_LOG_INFO;
   uint64_t now = by_loop_now(by_job_loop(link->job));
   bool quiet = link->missed || (link->missed_at && now - link->missed_at < QUIET_S * BY_SECOND);
@@ -58,9 +58,9 @@ static void miss(struct by_agent_client *link, const char *why) {
          link->agent ? "the agent" : "the manager", link->agent ? link->agent : link->manager, why);
 }
 
-static void lose(struct by_agent_client *link, const char *why) {
-  miss(link, why);
-  drop(link);
+static void lose_connection(struct by_agent_client *link, const char *why) {
+  log_absence(link, why);
+  drop_connection(link);
   by_loop_set_delay(by_job_loop(link->job), &link->retry, link->delay);
   link->delay = MIN(2 * link->delay, LAST_MS * BY_MILLISECOND);
 }
@@ -70,15 +70,15 @@ static void lose_for_long(struct by_agent_client *link, const char *why) {
   link->refused = went_well || !link->refused ? LAST_MS * BY_MILLISECOND : 2 * link->refused;
   link->refused = MIN(link->refused, QUIET_S * BY_SECOND);
   link->delay = link->refused;
-  lose(link, why);
+  lose_connection(link, why);
 }
 
-static void ended(void *context, enum banyan_status status, const char *reason) {
+static void handle_ended(void *context, enum banyan_status status, const char *reason) {
   struct by_agent_client *link = context;
   if (status == BANYAN_ERR_AUTH)
     lose_for_long(link, reason);
   else
-    lose(link, reason);
+    lose_connection(link, reason);
 }
 
 /* ---- plans of the manager: over hosts, proposed to the ranks as a plan by hand would be */
@@ -106,7 +106,7 @@ static void remove_proposal(struct by_cluster_proposal *proposal) {
   free(proposal);
 }
 
-static void notified(void *context, uint64_t at, const char *why) {
+static void handle_decision(void *context, uint64_t at, const char *why) {
   struct by_cluster_proposal *proposal = context;
   struct by_agent_client *link = proposal->link;
   uint64_t number = proposal->number;
@@ -146,10 +146,10 @@ static enum banyan_status check_hosts(const struct by_job *job, const struct by_
   return BANYAN_OK;
 }
 
-static enum banyan_status propose(struct by_cluster_proposal *proposal, struct by_plan **plan,
-                                  const struct by_tree_grants *grants) {
+static enum banyan_status propose_plan(struct by_cluster_proposal *proposal, struct by_plan **plan,
+                                       const struct by_tree_grants *grants) {
   struct by_job *job = proposal->link->job;
-  struct by_plan_switch_observer notify = {notified, proposal};
+  struct by_plan_switch_observer notify = {handle_decision, proposal};
   uint32_t *all = calloc(by_job_size(job), sizeof *all);
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   for (uint32_t r = 0; r < by_job_size(job); r++) all[r] = r;
@@ -160,8 +160,8 @@ static enum banyan_status propose(struct by_cluster_proposal *proposal, struct b
   return status;
 }
 
-static enum banyan_status take(struct by_agent_client *link, const struct by_cluster_message *message, bool replaces,
-                               struct by_plan **plan) {
+static enum banyan_status accept_plan(struct by_agent_client *link, const struct by_cluster_message *message,
+                                      bool replaces, struct by_plan **plan) {
   struct by_tree_grants grants = {.number = message->number,
                                   .n_switches = message->n_switches,
                                   .n_cells = message->n_cells,
@@ -177,7 +177,7 @@ static enum banyan_status take(struct by_agent_client *link, const struct by_clu
   if (!proposal) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a plan");
   *proposal = (struct by_cluster_proposal){.link = link, .number = message->number};
   LIST_INSERT_HEAD(&link->proposals, proposal, entry);
-  enum banyan_status status = propose(proposal, plan, &grants);
+  enum banyan_status status = propose_plan(proposal, plan, &grants);
   if (status != BANYAN_OK) remove_proposal(proposal);
   return status;
 }
@@ -193,12 +193,12 @@ static void take_plan(struct by_agent_client *link, const struct by_cluster_mess
   take_topology(link, message->topology);
   enum banyan_status status = by_plan_named(message->plan, by_job_size(link->job), &plan);
   bool replaces = message->replace_plan || by_job_settings(link->job)->replace_plan;
-  if (status == BANYAN_OK) status = take(link, message, replaces, &plan);
+  if (status == BANYAN_OK) status = accept_plan(link, message, replaces, &plan);
   if (status != BANYAN_OK) send_kept(link, message->number, banyan_error_text());
   by_plan_destroy(plan);
 }
 
-/* ---- what comes down */
+/* ---- messages to this rank */
 
 static bool is_ours(const struct by_agent_client *link, const char *job) {
   return job && !strcmp(job, link->id);
@@ -239,7 +239,7 @@ static void handle_classes(struct by_agent_client *link, const struct by_cluster
   }
 }
 
-static void receive(struct by_agent_client *link, const struct by_cluster_message *message) {
+static void handle_message(struct by_agent_client *link, const struct by_cluster_message *message) {
   switch (message->type) {
   case BY_MESSAGE_WELCOME: handle_welcome(link, message); break;
   case BY_MESSAGE_CLASSES: handle_classes(link, message); break;
@@ -255,9 +255,9 @@ static void receive(struct by_agent_client *link, const struct by_cluster_messag
   }
 }
 
-/* ---- making it */
+/* ---- making the connection */
 
-static void came(void *context, uint16_t type, const void *line, size_t length) {
+static void handle_line(void *context, uint16_t type, const void *line, size_t length) {
   struct by_agent_client *link = context;
   struct by_cluster_message message;
   (void)type;
@@ -265,11 +265,11 @@ static void came(void *context, uint16_t type, const void *line, size_t length) 
     lose_for_long(link, banyan_error_text());
     return;
   }
-  receive(link, &message);
+  handle_message(link, &message);
   by_cluster_message_fini(&message);
 }
 
-static void opened(void *context, uint8_t purpose, const void *hello, size_t length) {
+static void handle_opened(void *context, uint8_t purpose, const void *hello, size_t length) {
   (void)purpose;
   (void)hello;
   (void)length;
@@ -286,9 +286,9 @@ static enum banyan_status start_stream(struct by_agent_client *link, int fd, con
                                       .max_queued = MAX_QUEUED,
                                       .max_line = BY_CLUSTER_LINE_DOWN,
                                       .quiet = true,
-                                      .opened = opened,
-                                      .frame = came,
-                                      .ended = ended,
+                                      .opened = handle_opened,
+                                      .frame = handle_line,
+                                      .ended = handle_ended,
                                       .context = link};
   BY_TRY(by_stream_create(&options, &link->stream));
   link->reported = (struct by_observed){0};
@@ -307,7 +307,7 @@ static enum banyan_status reach_agent(struct by_agent_client *link) {
   return BANYAN_OK;
 }
 
-static void judge(void *context) {
+static void judge_manager(void *context) {
   struct by_agent_client *link = context;
   if (!link->stream || !by_stream_get_subject(link->stream)) return;
   if (by_stream_judge_again(link->stream, by_tls_watch_get(link->keys)) != BANYAN_OK)
@@ -330,7 +330,7 @@ static enum banyan_status reach_manager(struct by_agent_client *link) {
   const struct by_tls_watch_options of_keys = {.loop = by_job_loop(link->job),
                                                .folder = by_job_settings(link->job)->keys,
                                                .role = BY_TLS_JOB,
-                                               .looked = judge,
+                                               .looked = judge_manager,
                                                .context = link};
   if (link->keys) /* A job may outlive its certificate, and begin before it has one. */
     by_tls_watch_look(link->keys);
@@ -347,14 +347,14 @@ static void send_left(struct by_agent_client *link) {
 }
 
 /* Called when it is time for the next attempt, or when the welcome is overdue. */
-static void due(void *context) {
+static void attempt_connection(void *context) {
   struct by_agent_client *link = context;
   if (link->stream) {
-    lose(link, "it takes connections and sends nothing");
+    lose_connection(link, "it takes connections and sends nothing");
     return;
   }
   enum banyan_status status = link->agent ? reach_agent(link) : reach_manager(link);
-  if (status != BANYAN_OK) lose(link, banyan_error_text());
+  if (status != BANYAN_OK) lose_connection(link, banyan_error_text());
 }
 
 /* ---- life */
@@ -379,7 +379,7 @@ static void choose_peer(struct by_agent_client *link) {
   if (!link->agent && by_job_rank(link->job) == 0) link->manager = settings->manager;
 }
 
-static enum banyan_status begin(struct by_agent_client *link) {
+static enum banyan_status begin_client(struct by_agent_client *link) {
   struct by_job *job = link->job;
   struct timespec now;
   BY_TRY(name_job(job, link->id));
@@ -388,7 +388,7 @@ static enum banyan_status begin(struct by_agent_client *link) {
   by_job_lock(job);
   by_observe_begin(link->observed);
   by_job_unlock(job);
-  return by_loop_post(by_job_loop(job), due, link);
+  return by_loop_post(by_job_loop(job), attempt_connection, link);
 }
 
 /* Reports that this rank has left, and frees the connection. The loop no longer runs, and is closed. */
@@ -412,11 +412,11 @@ static enum banyan_status create_client(struct by_job *job, struct by_agent_clie
   if (!link) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a connection to an agent");
   *link = (struct by_agent_client){.job = job, .observed = by_job_observation(job), .delay = FIRST_MS * BY_MILLISECOND};
   by_path_watch_init(&link->paths, link->job);
-  by_timer_init(&link->retry, due, link);
+  by_timer_init(&link->retry, attempt_connection, link);
   by_timer_init(&link->report, by_agent_client_report, link);
   choose_peer(link);
   bool wanted = link->agent || link->manager;
-  enum banyan_status status = wanted ? begin(link) : BANYAN_OK;
+  enum banyan_status status = wanted ? begin_client(link) : BANYAN_OK;
   if (status == BANYAN_OK && wanted)
     *out = link;
   else
@@ -427,7 +427,7 @@ static enum banyan_status create_client(struct by_job *job, struct by_agent_clie
 static void leave_cluster(void *context) {
   struct by_agent_client *link = context;
   send_left(link);
-  drop(link);
+  drop_connection(link);
   by_loop_cancel_timer(&link->retry);
 }
 
@@ -445,7 +445,7 @@ static struct by_agent_client *client_of(const struct by_job *job) {
   return cluster->client;
 }
 
-static void start(struct by_job *job) {
+static void start_client(struct by_job *job) {
   struct cluster *cluster = by_feature_state(job, &key);
   if (create_client(job, &cluster->client) != BANYAN_OK)
     by_warn("cluster", "no agent or manager is notified of this job: %s", banyan_error_text());
@@ -453,13 +453,13 @@ static void start(struct by_job *job) {
 }
 
 /* Any thread: reports that this rank has left, and sends nothing more, though its context may live on for long. */
-static void retire(struct by_job *job) {
+static void retire_client(struct by_job *job) {
   struct by_agent_client *link = client_of(job);
   if (link && by_loop_post(by_job_loop(link->job), leave_cluster, link) != BANYAN_OK)
     by_info("cluster", "this membership is reported until its communicators are destroyed: %s", banyan_error_text());
 }
 
-static void detach(struct by_job *job) {
+static void detach_client(struct by_job *job) {
   destroy_client(client_of(job));
   by_job_set_managed(job, false);
 }
@@ -481,9 +481,9 @@ static bool may_answer(const struct by_job *job) {
 }
 
 const struct by_feature by_cluster_feature = {.key = &key,
-                                              .start = start,
-                                              .retire = retire,
-                                              .detach = detach,
+                                              .start = start_client,
+                                              .retire = retire_client,
+                                              .detach = detach_client,
                                               .cells_wanted = send_cells,
                                               .cells_released = send_released,
                                               .cells_may_come = may_answer};

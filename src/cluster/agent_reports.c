@@ -128,7 +128,7 @@ struct report {
   uint32_t n_sizes;
 };
 
-static void resume(void *context) {
+static void resume_reports(void *context) {
   struct by_agent_client *link = context;
   if (!link->welcome || by_timer_is_set(&link->report)) return;
   by_loop_set_timer(by_job_loop(link->job), &link->report, link->reported_at + link->interval);
@@ -137,7 +137,8 @@ static void resume(void *context) {
 /* Called under lock, in any thread, at the first call after a time in which there was nothing to report. */
 static void on_next_call(void *context) {
   struct by_agent_client *link = context;
-  if (by_loop_post(by_job_loop(link->job), resume, link) != BANYAN_OK) link->observed->on_next_call = on_next_call;
+  if (by_loop_post(by_job_loop(link->job), resume_reports, link) != BANYAN_OK)
+    link->observed->on_next_call = on_next_call;
 }
 
 /* Makes a report. False: nothing has changed, and there is no news of links; then no look follows before the next call.
@@ -207,7 +208,7 @@ static void send_own_plan(struct by_agent_client *link) {
 }
 
 /* Takes a look. False: there is nothing to report before the next call. */
-static bool look(struct by_agent_client *link) {
+static bool look_for_news(struct by_agent_client *link) {
   struct report report;
   bool news = by_path_watch_look(&link->paths);
   bool due = by_loop_now(by_job_loop(link->job)) >= link->reported_at + link->interval;
@@ -223,7 +224,7 @@ static bool look(struct by_agent_client *link) {
 void by_agent_client_report(void *argument) {
   struct by_agent_client *link = argument;
   by_path_watch_glance(&link->paths);
-  if (link->paths.glances >= BY_PATH_GLANCES && !look(link)) return;
+  if (link->paths.glances >= BY_PATH_GLANCES && !look_for_news(link)) return;
   uint64_t looks = link->paths.last_look.n > MANY ? 1 : BY_PATH_LOOKS;
   by_loop_set_delay(by_job_loop(link->job), &link->report, link->interval / looks / BY_PATH_GLANCES);
 }

@@ -78,7 +78,7 @@ static void set_tick(struct by_agent_daemon *daemon) {
   by_loop_set_timer(daemon->options.loop, &daemon->tick, by_agent_next(daemon->agent));
 }
 
-static void advance(void *context) {
+static void tick_agent(void *context) {
   struct by_agent_daemon *daemon = context;
   by_host_links_set_queues(daemon->links);
   by_agent_tick(daemon->agent, now_of(daemon));
@@ -457,7 +457,7 @@ enum banyan_status by_agent_daemon_create(const struct by_agent_daemon_options *
                                                  .joined = helper_joined,
                                                  .ended = helper_ended,
                                                  .context = daemon};
-  by_timer_init(&daemon->tick, advance, daemon);
+  by_timer_init(&daemon->tick, tick_agent, daemon);
   by_timer_init(&daemon->manager.look, check_name, daemon);
   by_timer_init(&daemon->manager.judge, verify_manager, daemon);
   enum banyan_status status = start_agent(daemon);

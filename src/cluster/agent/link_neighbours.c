@@ -334,7 +334,7 @@ static void list_ports(struct by_link_neighbours *all, uint64_t now) {
 
 /* ---- timer */
 
-static void advance(void *context) {
+static void tick_ports(void *context) {
   struct by_link_neighbours *all = context;
   uint64_t now = by_loop_now(all->options.loop), next = now + period;
   bool changed = false;
@@ -411,7 +411,7 @@ enum banyan_status by_link_neighbours_create(const struct by_link_neighbours_opt
   *out = NULL;
   if (!all) return by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   *all = (struct by_link_neighbours){.options = *options, .fd = -1, .ports = calloc(PORTS, sizeof *all->ports)};
-  by_timer_init(&all->timer, advance, all);
+  by_timer_init(&all->timer, tick_ports, all);
   enum banyan_status status = all->ports ? open_socket(all) : by_fail(BANYAN_ERR_NO_MEMORY, "agent: out of memory");
   if (status != BANYAN_OK) {
     by_link_neighbours_destroy(all);

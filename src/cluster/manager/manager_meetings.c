@@ -176,7 +176,7 @@ static void introduce_to_members(const struct by_manager *m, const struct by_mee
 }
 
 /* Advances processes that wait. If no member is left, new ones form a first membership again. */
-static void advance(const struct by_manager *m, struct by_meeting_point *meeting) {
+static void advance_meeting(const struct by_manager *m, struct by_meeting_point *meeting) {
   struct process *p;
   if (meeting->formed && !count_processes(meeting, FORMING, MEMBER)) meeting->formed = false;
   if (!meeting->formed) {
@@ -210,7 +210,7 @@ enum banyan_status by_meetings_take(struct by_manager *m, struct by_manager_peer
   process->state = meet->member ? MEMBER : WAITING;
   meeting->founders = meet->count;
   meeting->formed |= meet->member;
-  advance(m, meeting);
+  advance_meeting(m, meeting);
   return BANYAN_OK;
 }
 
@@ -220,7 +220,7 @@ void by_meetings_part(struct by_manager *m, const struct by_manager_peer *peer,
   struct process *process = meeting ? find_process(meeting, peer, parted->number) : NULL;
   if (!process) return;
   drop_process(meeting, process);
-  advance(m, meeting);
+  advance_meeting(m, meeting);
   drop_if_empty(meeting);
 }
 
@@ -243,7 +243,7 @@ void by_meetings_tick(struct by_manager *m) {
       after = TAILQ_NEXT(p, entry);
       if (!p->peer && m->now >= p->gone + reconnect_time) drop_process(meeting, p);
     }
-    advance(m, meeting);
+    advance_meeting(m, meeting);
     drop_if_empty(meeting);
   }
 }

@@ -419,7 +419,7 @@ static void renew_store(struct by_manager_server *server, double now) {
   if (!by_manager_store_lost(server->store)) by_info("manager", "the state is kept again");
 }
 
-static void advance(void *context) {
+static void tick_server(void *context) {
   struct by_manager_server *server = context;
   double now = now_of(server);
   for (struct connection *c = TAILQ_FIRST(&server->connections), *next; c; c = next) {
@@ -527,7 +527,7 @@ enum banyan_status by_manager_server_create(const struct by_manager_server_optio
   server->loop = options->loop;
   TAILQ_INIT(&server->connections);
   by_admission_init(&server->admission, UNAUTHENTICATED);
-  by_timer_init(&server->tick, advance, server);
+  by_timer_init(&server->tick, tick_server, server);
   enum banyan_status status = start_server(server);
   if (status != BANYAN_OK) {
     by_manager_server_destroy(server);

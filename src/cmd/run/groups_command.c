@@ -301,7 +301,7 @@ static const struct by_command command = {
     .options = options,
 };
 
-static enum banyan_status parse(struct bench *b) {
+static enum banyan_status parse_options(struct bench *b) {
   struct by_sizes sizes;
   BY_TRY(by_parse_sizes(b->size_text, &sizes));
   b->bytes = MAX(sizes.bytes[0] / sizeof(float), 1) * sizeof(float);
@@ -332,7 +332,7 @@ int by_cli_bench_groups(int argc, char **argv) {
                         .wait = 5};
   char **words = by_bench_words((char *const[]){(char[]){"bench"}, (char[]){"groups"}, NULL}, argc, argv);
   int exit_code = by_options_parse(&command, argc, argv, &bench, NULL);
-  if (exit_code < 0) exit_code = parse(&bench) ? by_command_misused(&command) : by_bench_run(&bench.run, words);
+  if (exit_code < 0) exit_code = parse_options(&bench) ? by_command_misused(&command) : by_bench_run(&bench.run, words);
   for (int g = 0; g < bench.n_groups; g++) free(bench.groups[g].ranks);
   free(words);
   return exit_code;

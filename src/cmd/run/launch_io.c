@@ -33,7 +33,7 @@ static void wipe_bytes(void *bytes, size_t length) {
 }
 
 /* Allocates `more` bytes after the last one. */
-static void reserve(struct by_pipe *pipe, size_t more) {
+static void reserve_bytes(struct by_pipe *pipe, size_t more) {
   if (pipe->capacity - pipe->end >= more) return;
   size_t held = pipe->end - pipe->start, capacity = pipe->capacity;
   char *old = pipe->data;
@@ -71,7 +71,7 @@ void by_pipe_fini(struct by_pipe *pipe) {
 
 void by_pipe_add(struct by_pipe *pipe, const void *bytes, size_t length) {
   if (pipe->closed || !length) return;
-  reserve(pipe, length);
+  reserve_bytes(pipe, length);
   memcpy(pipe->data + pipe->end, bytes, length);
   pipe->end += length;
 }
@@ -108,7 +108,7 @@ void by_pipe_frame(struct by_pipe *pipe, enum by_launch_frame_type type, uint32_
 }
 
 bool by_pipe_fill(struct by_pipe *pipe, int fd) {
-  reserve(pipe, READ_BYTES);
+  reserve_bytes(pipe, READ_BYTES);
   ssize_t n = read(fd, pipe->data + pipe->end, READ_BYTES);
   if (n < 0) return errno == EAGAIN || errno == EINTR;
   pipe->end += (size_t)n;
