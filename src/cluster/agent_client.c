@@ -433,7 +433,7 @@ static void leave_cluster(void *context) {
 
 /* ---- the hooks that the job calls */
 
-/* What a context keeps for its part in a cluster. */
+/* What a job keeps for its part in a cluster. */
 struct cluster {
   struct by_agent_client *client; /* NULL: there is neither agent nor manager. */
 };
@@ -452,7 +452,7 @@ static void start_client(struct by_job *job) {
   by_job_set_managed(job, cluster->client != NULL);
 }
 
-/* Any thread: reports that this rank has left, and sends nothing more, though its context may live on for long. */
+/* Any thread: reports that this rank has left, and sends nothing more, though its job may live on for long. */
 static void retire_client(struct by_job *job) {
   struct by_agent_client *link = client_of(job);
   if (link && by_loop_post(by_job_loop(link->job), leave_cluster, link) != BANYAN_OK)

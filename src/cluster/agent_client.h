@@ -20,7 +20,7 @@
 
 struct by_agent_client {
   struct by_job *job;
-  struct by_observation *observed; /* The context's; under the job's lock. */
+  struct by_observation *observed; /* The job's; under its lock. */
   const char *agent;               /* Path of the agent's socket; NULL: the connection is to a manager. */
   const char *manager;             /* The manager's host:port; NULL: the connection is to an agent. */
   struct by_tls_watch *keys;       /* Keys for the manager; NULL: none yet. */
