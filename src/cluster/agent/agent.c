@@ -1,3 +1,4 @@
+/* The session of an agent with the manager, what the manager sends, and the helpers that it requests. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>

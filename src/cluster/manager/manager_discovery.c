@@ -1,4 +1,5 @@
-/* Records agents' reports about the network, composes a topology when they have settled, and logs contradictions. */
+/* Records agents' reports about the network, composes a topology when they have settled, logs contradictions, and holds
+ * the topology in use. */
 #include "manager_discovery.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Records hosts, their interfaces and their offers, and finds the links of the topology to which interfaces belong. */
+/* Records hosts, their interfaces and offers, finds the links of the topology to which interfaces belong, and handles the
+ * messages of agents and of ranks without one. */
 #include "manager_hosts.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* Begins and ends jobs, adds up their reports, and notifies their hosts of their classes. */
+/* Keeps the records of jobs, begins and ends jobs, adds up their reports, and notifies their hosts of their classes. */
 #include "manager_job.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* Determines what each host of a job must start, and sends it. */
+/* Determines what each host of a job must start, sends it, and replaces the job's key. */
 #include "launch_link.h"
 
 #include <stdio.h>
