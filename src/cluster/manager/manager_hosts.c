@@ -1,5 +1,5 @@
-/* Records hosts, their interfaces and offers, finds the links of the topology to which interfaces belong, and handles the
- * messages of agents and of ranks without one. */
+/* Records hosts, their interfaces and offers, finds the links of the topology to which interfaces belong, and handles
+ * the messages of agents and of ranks without one. */
 #include "manager_hosts.h"
 
 #include <assert.h>

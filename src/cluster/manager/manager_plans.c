@@ -1,5 +1,5 @@
-/* Judges the plans of the planner, proposes them to jobs, handles the answers, and notices helpers and switches that are
- * lost. */
+/* Judges the plans of the planner, proposes them to jobs, handles the answers, and notices helpers and switches that
+ * are lost. */
 #include "manager_plans.h"
 
 #include <assert.h>

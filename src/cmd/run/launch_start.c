@@ -191,7 +191,8 @@ int by_launch_core_of(const struct by_launch *job, const struct by_launch_host *
   return !job->pin ? -1 : host->local ? host->first : 0;
 }
 
-/* Sets the variables that torchrun sets for all processes of a host; by_rank_environment_add sets those of each process. */
+/* Sets the variables that torchrun sets for all processes of a host; by_rank_environment_add sets those of each
+ * process. */
 static void set_torch(const struct by_launch *job, const struct by_launch_root *root, const struct by_launch_link *link,
                       struct by_job_environment *environment) {
   char group[16];
