@@ -21,7 +21,7 @@ static void check_job(const struct by_launch_frame *frame) {
   memcpy(payload, frame->payload, frame->length + 1);
   if (by_host_job_parse(payload, frame->length, &job) == BANYAN_OK) {
     by_pipe_init(&box, -1, 0);
-    by_host_job_send(&box, &job);
+    by_host_job_send(&box, &job, (const char *const *)job.command);
     size_t length = by_pipe_waiting(&box) - HEADER_BYTES;
     char *copy = calloc(1, length + 1);
     assert(copy);

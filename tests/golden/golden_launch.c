@@ -115,7 +115,7 @@ static void test_start(void **state) {
   struct pipe it;
   (void)state;
   open_pipe(&it);
-  by_host_job_send(&it.out, &job);
+  by_host_job_send(&it.out, &job, (const char *const *)job.command);
   size_t n = take(&it, bytes);
   golden_bytes("START", bytes, n);
   struct by_launch_frame start = read_back(bytes, n, &in);
@@ -124,7 +124,7 @@ static void test_start(void **state) {
   assert_true(start.length < sizeof payload);
   memcpy(payload, start.payload, start.length + 1);
   assert_ok(by_host_job_parse(payload, start.length, &read));
-  by_host_job_send(&it.out, &read);
+  by_host_job_send(&it.out, &read, (const char *const *)read.command);
   assert_int_equal(take(&it, again), n);
   assert_memory_equal(again, bytes, n);
   by_host_job_fini(&read);

@@ -530,7 +530,7 @@ static const struct by_host_job sample = {
 static char *send_sample(size_t *length) {
   struct by_pipe box;
   by_pipe_init(&box, -1, 0);
-  by_host_job_send(&box, &sample);
+  by_host_job_send(&box, &sample, (const char *const *)sample.command);
   *length = box.end - 12;
   char *payload = calloc(1, *length + 1);
   memcpy(payload, box.data + 12, *length);

@@ -112,7 +112,7 @@ static enum banyan_status add_host(const struct by_launch *job, const struct by_
     by_text_add(out, "this machine");
   else
     by_text_add(out, "reached by: ");
-  if (!host->local) add_words(out, words.argv);
+  if (!host->local) add_words(out, (const char *const *)words.argv);
   by_launch_words_fini(&words);
   by_text_add(out, "\n  BANYAN_HOST=");
   add_word(out, host->name);
@@ -127,7 +127,7 @@ static enum banyan_status add_host(const struct by_launch *job, const struct by_
   by_launch_command_of(job, host, &command);
   by_text_add(out, "\n  command: ");
   if (host->beside && host->local) command.words[0] = job->remote;
-  add_words(out, (const char *const *)command.argv);
+  add_words(out, command.argv);
   by_text_add(out, "\n");
   for (int i = 0; i < host->ranks; i++) add_process(job, host, i, out);
   return BANYAN_OK;

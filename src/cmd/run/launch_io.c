@@ -142,14 +142,14 @@ static void add_number(struct by_pipe *payload, long number) {
   by_pipe_string(payload, text);
 }
 
-static void add_list(struct by_pipe *payload, char *const *list) {
+static void add_list(struct by_pipe *payload, const char *const *list) {
   long n = 0;
   while (list[n]) n++;
   add_number(payload, n);
   for (long i = 0; i < n; i++) by_pipe_string(payload, list[i]);
 }
 
-void by_host_job_send(struct by_pipe *pipe, const struct by_host_job *job) {
+void by_host_job_send(struct by_pipe *pipe, const struct by_host_job *job, const char *const *command) {
   struct by_pipe payload;
   by_pipe_init(&payload, -1, 0);
   add_number(&payload, job->first);
@@ -157,8 +157,8 @@ void by_host_job_send(struct by_pipe *pipe, const struct by_host_job *job) {
   add_number(&payload, job->size);
   add_number(&payload, job->pin);
   by_pipe_string(&payload, job->directory);
-  add_list(&payload, job->command);
-  add_list(&payload, job->environment);
+  add_list(&payload, command);
+  add_list(&payload, (const char *const *)job->environment);
   by_pipe_frame(pipe, BY_LAUNCH_START, 0, payload.data, by_pipe_waiting(&payload));
   by_pipe_fini(&payload);
 }

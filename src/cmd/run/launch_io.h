@@ -70,7 +70,7 @@ enum by_launch_frame_type {
 struct by_launch_frame {
   enum by_launch_frame_type type;
   uint32_t number;
-  const char *payload; /* NUL-terminated after `length` bytes; valid until the next frame is taken. */
+  char *payload; /* NUL-terminated after `length` bytes; valid until the next frame is taken. */
   size_t length;
 };
 
@@ -98,7 +98,8 @@ struct by_host_job {
   char **environment;     /* "NAME=value"; ends with NULL. */
 };
 
-void by_host_job_send(struct by_pipe *pipe, const struct by_host_job *job);
+/* Sends a job with this command, which ends with NULL. */
+void by_host_job_send(struct by_pipe *pipe, const struct by_host_job *job, const char *const *command);
 /* *out points into `payload`, which has a NUL after its `length` bytes, and to arrays that by_host_job_fini frees. */
 enum banyan_status by_host_job_parse(char *payload, size_t length, struct by_host_job *out);
 void by_host_job_fini(struct by_host_job *job);

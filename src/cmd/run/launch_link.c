@@ -75,61 +75,66 @@ void by_add_quoted(struct by_text *text, const char *word) {
   by_text_add(text, "'");
 }
 
-/* Returns the words of the ssh command, the host, and one word for the shell there. */
-static enum banyan_status set_ssh(const struct by_launch *job, const struct by_launch_host *host,
+static void add_word(struct by_launch_words *words, const char *word) {
+  words->argv[words->n++] = by_cli_print("%s", word);
+}
+
+/* Adds the words of the ssh command, the host, and one word for the shell there. */
+static enum banyan_status add_ssh(const struct by_launch *job, const struct by_launch_host *host,
                                   struct by_launch_words *out) {
   static const char *const alive[] = {"-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"};
   struct by_text shell = {0};
-  char *save;
-  size_t n = 0;
-  out->copy = by_cli_print("%s", job->ssh);
-  for (char *word = strtok_r(out->copy, " \t", &save); word && n < MAX_SSH_WORDS; word = strtok_r(NULL, " \t", &save))
-    out->argv[n++] = word;
-  if (!n) return by_fail(BANYAN_ERR_ARGUMENT, "the ssh command is empty");
+  char *copy = by_cli_print("%s", job->ssh), *save;
+  for (char *word = strtok_r(copy, " \t", &save); word && out->n < MAX_SSH_WORDS; word = strtok_r(NULL, " \t", &save))
+    add_word(out, word);
+  free(copy);
+  if (!out->n) return by_fail(BANYAN_ERR_ARGUMENT, "the ssh command is empty");
+  if (job->elastic && !strcmp(job->ssh, "ssh")) /* So that a vanished host is noticed. */
+    for (size_t i = 0; i < sizeof alive / sizeof *alive; i++) add_word(out, alive[i]);
+  add_word(out, host->destination);
   by_text_add(&shell, "exec ");
   by_add_quoted(&shell, job->remote);
   by_text_add(&shell, " run-host");
-  out->last = by_cli_print("%s", by_text_get(&shell));
+  add_word(out, by_text_get(&shell));
   by_text_fini(&shell);
-  if (job->elastic && !strcmp(job->ssh, "ssh")) /* So that a vanished host is noticed. */
-    for (size_t i = 0; i < sizeof alive / sizeof *alive; i++) out->argv[n++] = alive[i];
-  out->argv[n] = host->destination;
-  out->argv[n + 1] = out->last;
   return BANYAN_OK;
 }
 
-/* Returns a command within the allocation, beside other steps; its streams are not line-buffered. */
-static void set_srun(const struct by_launch *job, const struct by_launch_host *host, struct by_launch_words *out) {
-  out->last = by_cli_print("--nodelist=%s", host->destination);
-  const char *const argv[] = {"srun",        "--overlap",       "--nodes=1", "--ntasks=1", "--unbuffered", "--mpi=none",
-                              "--input=all", "--cpu-bind=none", "--quiet",   out->last,    job->remote,    "run-host"};
-  memcpy(out->argv, argv, sizeof argv);
+/* Adds a command within the allocation, beside other steps; its streams are not line-buffered. */
+static void add_srun(const struct by_launch *job, const struct by_launch_host *host, struct by_launch_words *out) {
+  static const char *const srun[] = {"srun",       "--overlap",   "--nodes=1",       "--ntasks=1", "--unbuffered",
+                                     "--mpi=none", "--input=all", "--cpu-bind=none", "--quiet"};
+  for (size_t i = 0; i < sizeof srun / sizeof *srun; i++) add_word(out, srun[i]);
+  out->argv[out->n++] = by_cli_print("--nodelist=%s", host->destination);
+  add_word(out, job->remote);
+  add_word(out, "run-host");
 }
 
 enum banyan_status by_launch_words_init(const struct by_launch *job, const struct by_launch_host *host,
                                         struct by_launch_words *out) {
-  *out = (struct by_launch_words){.argv = {"/proc/self/exe", "run-host"}};
-  if (host->local) return BANYAN_OK;
-  if (!host->node) return set_ssh(job, host, out);
-  set_srun(job, host, out);
+  *out = (struct by_launch_words){0};
+  if (!host->local && !host->node) return add_ssh(job, host, out);
+  if (!host->local) {
+    add_srun(job, host, out);
+    return BANYAN_OK;
+  }
+  add_word(out, "banyan");
+  add_word(out, "run-host");
   return BANYAN_OK;
 }
 
 void by_launch_words_fini(struct by_launch_words *words) {
-  free(words->copy);
-  free(words->last);
+  while (words->n) free(words->argv[--words->n]);
 }
 
 /* ---- the link */
 
 enum banyan_status by_launch_link_open(const struct by_launch *job, const struct by_launch_host *host,
                                        struct by_launch_link *out) {
-  char *const here[] = {(char[]){"banyan"}, (char[]){"run-host"}, NULL};
   struct by_launch_words words;
   *out = (struct by_launch_link){.host = host, .from_fd = -1, .error_fd = -1, .to = {.fd = -1, .at_once = SIZE_MAX}};
   enum banyan_status status = by_launch_words_init(job, host, &words);
-  if (status == BANYAN_OK)
-    status = start_process(words.argv[0], host->local ? here : (char *const *)(uintptr_t)words.argv, out);
+  if (status == BANYAN_OK) status = start_process(host->local ? "/proc/self/exe" : words.argv[0], words.argv, out);
   by_launch_words_fini(&words);
   if (status == BANYAN_OK) out->live = host->ranks;
   return status;

@@ -36,8 +36,8 @@ enum { BY_MAX_LAUNCH_WORDS = 70 };
 
 /* The command that starts run-host for a host: here, or through ssh or srun. */
 struct by_launch_words {
-  const char *argv[BY_MAX_LAUNCH_WORDS]; /* Ends with NULL. */
-  char *copy, *last;                     /* Memory of argv's words. */
+  size_t n;
+  char *argv[BY_MAX_LAUNCH_WORDS]; /* Ends with NULL. */
 };
 
 BANYAN_CHECK enum banyan_status by_launch_words_init(const struct by_launch *job, const struct by_launch_host *host,
@@ -74,7 +74,7 @@ void by_launch_link_lost(const struct by_launch_link *link, int status, char *ou
 struct by_launch_command {
   const char *words[5]; /* For helpers and servers. */
   char trees[16];
-  char *const *argv; /* Ends with NULL; points to `words` or into the job. */
+  const char *const *argv; /* Ends with NULL; points to `words` or into the job. */
 };
 
 void by_launch_command_of(const struct by_launch *job, const struct by_launch_host *host,

@@ -175,7 +175,7 @@ void by_launch_command_of(const struct by_launch *job, const struct by_launch_ho
                           struct by_launch_command *out) {
   *out = (struct by_launch_command){.words = {host->local ? "/proc/self/exe" : job->remote}};
   snprintf(out->trees, sizeof out->trees, "%d", host->slots);
-  out->argv = host->beside ? (char *const *)out->words : job->command;
+  out->argv = host->beside ? out->words : (const char *const *)job->command;
   out->words[1] = host->beside == BY_SERVERS ? "server" : "helper";
   if (host->beside != BY_SERVERS) return;
   out->words[2] = "--trees";
@@ -248,9 +248,8 @@ enum banyan_status by_launch_send_start(const struct by_launch *job, const struc
                                 .size = by_launch_size_of(job, host),
                                 .pin = by_launch_core_of(job, host),
                                 .directory = getcwd(directory, sizeof directory) ? directory : "",
-                                .command = (char **)(uintptr_t)command.argv,
                                 .environment = environment.items};
-    by_host_job_send(&link->to, &start);
+    by_host_job_send(&link->to, &start, command.argv);
   }
   by_job_environment_fini(&environment);
   return status;

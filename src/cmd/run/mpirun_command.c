@@ -264,18 +264,19 @@ static char *preload_of(const char *library) {
 /* Builds the command line: mpirun, with an option that passes LD_PRELOAD to the ranks, and the user's words. Open MPI
  * needs it for each program, which ":" separates. */
 static char **command_line(enum by_mpi_abi abi, char *launcher, const char *library, int n, char *const *words) {
+  static char genv[] = "-genv", name[] = "LD_PRELOAD", x[] = "-x";
   char **out = by_cli_zeroed(3 * (size_t)n + 5, sizeof *out), *preload = preload_of(library);
   char *variable = by_cli_print("LD_PRELOAD=%s", preload);
   int at = 0;
   out[at++] = launcher;
   if (abi == BY_MPI_MPICH) {
-    out[at++] = (char *)"-genv";
-    out[at++] = (char *)"LD_PRELOAD";
+    out[at++] = genv;
+    out[at++] = name;
     out[at++] = preload;
   }
   for (int i = 0; i < n; i++) {
     if (abi == BY_MPI_OPENMPI && (i == 0 || !strcmp(words[i - 1], ":"))) {
-      out[at++] = (char *)"-x";
+      out[at++] = x;
       out[at++] = variable;
     }
     out[at++] = words[i];

@@ -378,7 +378,7 @@ static enum banyan_status replace_key(const struct by_launch_frame *frame) {
   int fd = -1;
   if (frame->number >= (uint32_t)n_keys) return by_fail(BANYAN_ERR_PROTOCOL, "received a key before the ranks");
   enum banyan_status status = by_job_key_share(frame->payload, &fd);
-  explicit_bzero((char *)(uintptr_t)frame->payload, frame->length);
+  explicit_bzero(frame->payload, frame->length);
   BY_TRY(status);
   if (dup3(fd, key_fds[frame->number], O_CLOEXEC) < 0)
     status = by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot pass on the new key");
