@@ -22,7 +22,7 @@ enum {
  *   REPORTED   -             has reported everything that it knows */
 enum by_peer_state { BY_PEER_NEW, BY_PEER_WELCOME, BY_PEER_REPORTED };
 
-/* A connection; manager_hosts.c. */
+/* A connection; manager_peers.c. */
 struct by_manager_peer {
   TAILQ_ENTRY(by_manager_peer) entry;
   uint64_t number; /* Consecutive number, from 1 on. */
@@ -84,11 +84,25 @@ BANYAN_CHECK enum banyan_status by_manager_hosts_init(struct by_manager *m);
 void by_manager_hosts_fini(struct by_manager *m);
 /* Returns BY_NOWHERE if there is no such node. */
 uint32_t by_manager_hosts_find(const struct by_manager *m, const char *name);
+/* Finds a host, or adds it as one that is not in the topology. BANYAN_ERR_UNSUPPORTED: too many. */
+BANYAN_CHECK enum banyan_status by_manager_hosts_find_or_add(struct by_manager *m, const char *name, uint32_t *out);
+/* Sets the agent of a host, with what its hello offers. */
+BANYAN_CHECK enum banyan_status by_manager_hosts_set_agent(struct by_manager *m, uint32_t index,
+                                                           struct by_manager_peer *agent,
+                                                           const struct by_cluster_message *hello);
+/* Records the interfaces that an agent reports; forgets its unknown jobs. */
+BANYAN_CHECK enum banyan_status by_manager_hosts_report(struct by_manager *m, uint32_t index,
+                                                        const struct by_cluster_interface *message, uint32_t n);
+/* The agent has gone, so its use of links is unknown. */
+void by_manager_hosts_forget(struct by_manager *m, uint32_t index);
 /* Tells whether a job which may use all switches should wait since they are coming or going: the last one did less than
  * half a second ago, and both that and the job's last planning are less than 3 s old. */
 bool by_manager_hosts_settle(const struct by_manager *m, double planned);
 /* Remembers a job that an agent reports before its rank 0 is connected. */
+void by_manager_hosts_note_unknown(struct by_manager *m, uint32_t index, const char *job);
 bool by_manager_hosts_has_unknown(const struct by_manager *m, uint32_t index, const char *job);
+/* Returns the bit/s of a host's links by the topology; 0: unknown. */
+double by_manager_hosts_rate(const struct by_manager *m, uint32_t index);
 
 /* ---- manager_meetings.c
  *

@@ -19,7 +19,7 @@ struct by_manager {
   bool restoring; /* Rows come from the store, so they are not stored again. */
   struct by_manager_counters counters;
 
-  TAILQ_HEAD(, by_manager_peer) peers;    /* manager_hosts.c */
+  TAILQ_HEAD(, by_manager_peer) peers;    /* manager_peers.c */
   uint64_t n_joined;                      /* Number of peers so far. */
   struct by_manager_hosts *hosts;         /* manager_hosts.h */
   struct by_manager_links *links;         /* manager_links.h */
