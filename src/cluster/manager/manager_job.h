@@ -26,7 +26,7 @@ struct by_manager {
   struct by_link_seen *seen;              /* link_seen.h */
   LIST_HEAD(, by_meeting_point) meetings; /* manager_meetings.c */
   struct by_manager_job *jobs;
-  LIST_HEAD(, by_manager_job) by_id[BY_MANAGER_BUCKETS], by_root[BY_MANAGER_BUCKETS]; /* manager_jobs.c */
+  LIST_HEAD(, by_manager_job) by_id[BY_MANAGER_BUCKETS], by_root[BY_MANAGER_BUCKETS]; /* manager_job.c */
 };
 
 /* Inline, so that static analysers see that it never returns BANYAN_OK. */
@@ -185,7 +185,7 @@ struct by_manager_event {
 /* The reason for planning a job again, the most urgent first. */
 enum by_job_due { BY_DUE_NEW, BY_DUE_HELPER, BY_DUE_SWITCH, BY_DUE_LESS, BY_DUE_CHANGE, BY_DUE_TIME, BY_DUE_NONE };
 
-/* manager_jobs.c. */
+/* manager_job.c. */
 struct by_job_notes {
   enum by_job_due due;
   char reason[BY_MANAGER_WHY];  /* Reason for `due`, for people. */
@@ -217,7 +217,7 @@ struct by_manager_name {
 /* A job. Members without another file's name belong to manager_jobs.c. */
 struct by_manager_job {
   struct by_manager_job *next;
-  LIST_ENTRY(by_manager_job) by_id, by_root; /* manager_jobs.c */
+  LIST_ENTRY(by_manager_job) by_id, by_root; /* manager_job.c */
   char id[BY_CLUSTER_JOB_ID + 1];            /* "" in state REPLACED. */
   char *name, *root, *key;                   /* The key is NULL where helpers may not join. */
   uint32_t n_ranks, n_hosts;
@@ -265,6 +265,8 @@ struct by_manager_job *by_jobs_find(const struct by_manager *m, const char *id);
 /* Iterate over jobs whose rank 0 is on a host. */
 struct by_manager_job *by_jobs_first_of(const struct by_manager *m, const char *host);
 struct by_manager_job *by_jobs_next_of(const struct by_manager_job *job);
+void by_jobs_index(struct by_manager *m, struct by_manager_job *job);
+void by_jobs_unindex(struct by_manager_job *job);
 
 /* Stores the job's row. */
 void by_job_keep(const struct by_manager *m, const struct by_manager_job *job);
