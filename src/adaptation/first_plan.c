@@ -21,6 +21,7 @@
 #include "planning.h"
 #include "replan.h"
 #include "text.h"
+#include "thresholds.h"
 #include "topology_formats.h"
 #include "topology_synth.h"
 #include "trial.h"
@@ -28,10 +29,6 @@
 /* ---- plans of jobs that were given none */
 
 enum { MOST_HOSTS = 128, MOST_PATH = 4096, TRIES = 3 };
-
-static const double measure_time = 0.75; /* Seconds of a measurement. */
-static const double patience = 0.4;      /* Seconds: a measurement that fails sooner is repeated. */
-static const double most_off = 1.25;     /* Maximum factor between rates that count as equal. */
 
 /* The next step of all ranks, which rank 0 chooses. */
 enum step {
@@ -185,7 +182,7 @@ static enum step judge(struct automatic *a, double off) {
     by_info("plan", "the network is measured again: what was found %.1f days ago could not be probed", days);
     return MEASURE;
   }
-  if (off > most_off) {
+  if (off > by_limit_max_off) {
     by_info("plan", "the network is measured again: a rate differs %.2f times from what it was %.1f days ago", off,
             days);
     return MEASURE;
@@ -251,7 +248,7 @@ static uint32_t choose_tries(const struct probing *p, uint32_t n, bool wired) {
   uint32_t tries = 0;
   for (uint32_t k = 0; k < n; k++) {
     double now = p->best[k].rate, off = now > 0 ? fmax(now / p->all[k].rate, p->all[k].rate / now) : INFINITY;
-    if (wired && off <= most_off) continue;
+    if (wired && off <= by_limit_max_off) continue;
     p->which[tries] = k;
     p->tried[tries++] = p->all[k];
   }
@@ -288,7 +285,7 @@ static enum banyan_status probe(struct automatic *a, enum step *step) {
     return by_job_fail_here(a->comm->job, status, "cannot look for a plan");
   }
   if (leads) place_probes(a, p.all);
-  for (int i = 0; i < TRIES && !(off <= most_off) && status == BANYAN_OK; i++) status = try_probes(a, &p, &off);
+  for (int i = 0; i < TRIES && !(off <= by_limit_max_off) && status == BANYAN_OK; i++) status = try_probes(a, &p, &off);
   probing_fini(&p);
   if (status != BANYAN_OK) return status;
   if (leads) *step = judge(a, off);
@@ -352,7 +349,7 @@ static const char takes_longer[] =
 static enum step go_without(const struct automatic *a, enum banyan_status status) {
   char why[300];
   snprintf(why, sizeof why, "%s", banyan_error_text());
-  if (status == BANYAN_ERR_TIMEOUT && (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9 < patience) {
+  if (status == BANYAN_ERR_TIMEOUT && (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9 < by_limit_patience) {
     by_info("plan", "measuring begins anew: %s", why);
     return MEASURE;
   }
@@ -367,7 +364,7 @@ static enum step go_without(const struct automatic *a, enum banyan_status status
 
 /* Measures the network. On failure the cache is left as it was. */
 static enum banyan_status measure_in_time(struct automatic *a, enum step *step) {
-  struct by_measure_options options = {.seconds = measure_time, .notify = notify};
+  struct by_measure_options options = {.seconds = by_limit_measure_time, .notify = notify};
   struct by_measured found;
   enum banyan_status status = by_measure(a->comm, &options, &found);
   if (status != BANYAN_OK && !goes_on(a)) return status;

@@ -21,6 +21,7 @@
 #include "log.h"
 #include "order.h"
 #include "process_identity.h"
+#include "thresholds.h"
 #include "tls.h"
 #include "tls_socket.h"
 
@@ -33,8 +34,6 @@ enum {
   FLOATS = LONG / sizeof(float),
   BY_FIT_TEXT = 256
 };
-
-static const double most_difference = 1.2, most_factor = 4, most_factor_encrypted = 16;
 
 /* Two connections within this process. What is written to near[i] is read from far[i], and the other way round. One
  * thread measures, and another one has the far end of the second connection. Each stays on a processor of its own, as
@@ -350,13 +349,13 @@ static double median(const double *samples, uint32_t n) {
 
 static enum banyan_status check_halves(const char *what, const double samples[BY_FIT_BLOCKS]) {
   double early = median(samples, BY_FIT_BLOCKS / 2), late = median(samples + BY_FIT_BLOCKS / 2, BY_FIT_BLOCKS / 2);
-  if (fmax(early, late) <= most_difference * fmin(early, late)) return BANYAN_OK;
+  if (fmax(early, late) <= by_limit_disturbed * fmin(early, late)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_UNSUPPORTED, "%s took %.3g us first and %.3g later: other programs disturb", what,
                  early * 1e6, late * 1e6);
 }
 
 static double limit(double cost, double usual, double factor) {
-  return MIN(MAX(cost, usual / most_factor), usual * factor);
+  return MIN(MAX(cost, usual / by_limit_cost_factor), usual * factor);
 }
 
 enum banyan_status by_fit_costs(const struct by_fit_samples *samples, struct by_cost_rates *rates) {
@@ -365,10 +364,10 @@ enum banyan_status by_fit_costs(const struct by_fit_samples *samples, struct by_
   BY_TRY(check_halves("a byte", samples->byte));
   double bare = median(samples->bare, BY_FIT_BLOCKS);
   /* A trip has two directions. In each, a vertex has a message's cost beside that of the hop. */
-  rates->hop = limit(median(samples->trip, BY_FIT_BLOCKS) / 2 - bare, rates->hop, most_factor);
-  rates->message = limit(median(samples->message, BY_FIT_BLOCKS), rates->message, most_factor);
+  rates->hop = limit(median(samples->trip, BY_FIT_BLOCKS) / 2 - bare, rates->hop, by_limit_cost_factor);
+  rates->message = limit(median(samples->message, BY_FIT_BLOCKS), rates->message, by_limit_cost_factor);
   rates->byte = limit(median(samples->byte, BY_FIT_BLOCKS), rates->byte,
-                      samples->encrypted ? most_factor_encrypted : most_factor);
+                      samples->encrypted ? by_limit_cost_factor * by_limit_cost_factor : by_limit_cost_factor);
   return BANYAN_OK;
 }
 

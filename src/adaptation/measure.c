@@ -11,11 +11,11 @@
 #include "log.h"
 #include "measure_parts.h"
 #include "text.h"
+#include "thresholds.h"
 
 enum { SEED = 1 };
 
-static const double whole_deadline = 3600; /* Seconds. */
-static const double probes_take = 0.06;    /* Seconds of the two rounds of probes that end a measurement. */
+enum { WHOLE_DEADLINE = 3600 /* Seconds. */ };
 
 static void log_pairs(const struct by_measurement *m) {
   for (uint32_t i = 0; i < m->n; i++)
@@ -148,7 +148,7 @@ static enum banyan_status conclude(struct banyan_comm *comm, enum banyan_status 
                              .dtype = BANYAN_UINT8,
                              .recv = &verdict,
                              .count = sizeof verdict,
-                             .deadline = whole_deadline};
+                             .deadline = WHOLE_DEADLINE};
   snprintf(verdict.text, sizeof verdict.text, "%s", status == BANYAN_OK ? "" : banyan_error_text());
   BY_TRY(banyan_run(comm, &call));
   if (verdict.status == BANYAN_OK) return BANYAN_OK;
@@ -172,7 +172,7 @@ static enum banyan_status lead_and_follow(struct banyan_comm *comm, struct by_me
 enum banyan_status by_measure(struct banyan_comm *comm, const struct by_measure_options *options,
                               struct by_measured *out) {
   struct by_measurement m = {.options = *options, .start = by_clock_now(&by_clock_system), .until = INFINITY};
-  if (options->seconds > 0) m.until = options->seconds - probes_take;
+  if (options->seconds > 0) m.until = options->seconds - 3 * by_limit_probe_time /* two rounds of probes */;
   *out = (struct by_measured){0};
   enum banyan_status status = lead_and_follow(comm, &m, out, NULL);
   if (status != BANYAN_OK) by_measured_fini(out);

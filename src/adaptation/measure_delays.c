@@ -6,6 +6,7 @@
 #include "log.h"
 #include "measure_parts.h"
 #include "survey_parts.h"
+#include "thresholds.h"
 
 /* ---- delays: a question is eight bytes with the number of bytes that follow; eight bytes answer it */
 
@@ -30,8 +31,6 @@ struct care {
 
 static const struct care usual = {5e-3, 0.1, QUESTIONS, LEAST_QUESTIONS, TRIES, 2, INFINITY};
 static const struct care quick_care = {2e-3, 0.01, 10, 2, 1, 4, 0.02};
-static const double any_rate = 1e12;
-static const double too_late = 0.88; /* Fraction of the time for experiments after which no more delays are measured. */
 
 struct asking {
   struct banyan_comm *comm;
@@ -91,7 +90,7 @@ static enum banyan_status ask_all(const struct asking *a, bool for_rate, double 
   for (int64_t bytes = FIRST_BYTES; for_rate && bytes <= MOST_BYTES && seconds - least < a->care.long_enough;
        bytes *= a->care.grows) {
     BY_TRY(ask_again(a, bytes, least, &seconds));
-    *rate = fmin(8 * (double)bytes / fmax(seconds - least, 1e-9), any_rate);
+    *rate = fmin(8 * (double)bytes / fmax(seconds - least, 1e-9), BY_MAX_RATE);
   }
   return send_bytes(a, &over, sizeof over);
 }
@@ -110,7 +109,7 @@ static enum banyan_status answer_all(const struct asking *a) {
 
 /* Finds whether rank 0 has time for more; the same on all ranks, which begin a round together. */
 static enum banyan_status is_late(const struct by_measurement *m, bool *late) {
-  int32_t said = m->leaders->rank == 0 && by_seconds_since(m->start) > too_late * m->until;
+  int32_t said = m->leaders->rank == 0 && by_seconds_since(m->start) > by_limit_too_late * m->until;
   BY_TRY(banyan_allreduce(m->leaders, &said, &said, 1, BANYAN_INT32, BANYAN_MAX));
   *late = said;
   return BANYAN_OK;
@@ -163,8 +162,6 @@ enum banyan_status by_measure_delays(struct by_measurement *m, struct by_pairs_m
 /* The first round makes the connection and does not count. Rounds go on for a while, as a busy machine answers late. */
 enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 12 };
 
-static const double enough_time = 0.04; /* seconds */
-
 struct turn {
   uint32_t step;   /* sends and receives so far, two for each round */
   int64_t message; /* 1: more rounds follow, 0: this is the last one; the answer repeats it */
@@ -181,7 +178,7 @@ static enum banyan_status take_turn(struct banyan_comm *comm, uint32_t peer, uin
                              .count = sizeof turn->message,
                              .root = (int)peer};
   if (begins && asks)
-    turn->message = round < LEAST_ROUNDS || (round < MOST_ROUNDS && by_seconds_since(start) < enough_time);
+    turn->message = round < LEAST_ROUNDS || (round < MOST_ROUNDS && by_seconds_since(start) < 2 * by_limit_probe_time);
   if (sends)
     call.send = &turn->message;
   else
@@ -214,7 +211,6 @@ static enum banyan_status ask_everyone(struct banyan_comm *comm, struct turn *tu
 }
 
 /* A rank that waits for a busy machine answers late, but its kernel acknowledges at once. */
-static const double answers_in = 1e-4; /* seconds, at most, and half of that for each way */
 
 struct row {
   const struct banyan_comm *comm;
@@ -223,7 +219,7 @@ struct row {
 
 static void correct(void *context, uint32_t process, const struct by_meter *meter) {
   const struct row *row = context;
-  double most = (meter->trip * 1e-6 + answers_in) / 2;
+  double most = (meter->trip * 1e-6 + by_limit_answers_in) / 2;
   for (uint32_t r = row->comm->rank + 1; meter->trip && r < row->comm->size; r++)
     if (row->comm->processes[r] == process) row->delay[r] = fmin(row->delay[r], most);
 }

@@ -12,6 +12,7 @@
 #include "measure_parts.h"
 #include "order.h"
 #include "request.h"
+#include "thresholds.h"
 
 /* As many as are allowed may go while as many wait for their answers. */
 enum {
@@ -23,8 +24,6 @@ enum {
 };
 
 enum { METERED = 16, LEAST_METERED = 32 << 10 }; /* bytes: shapers let the first ones through */
-
-static const double still = 0.3; /* of the time: a flow to which nothing comes for so long stands still */
 
 struct stream {
   uint32_t flow; /* its order */
@@ -228,7 +227,7 @@ static void reckon(const struct session *s, double *out) {
     }
     out[stream->flow] = 8 * stream->bytes / fmax(stream->until - stream->from, e->duration / 2);
     double gap = e->one_way ? fmax(stream->gap, e->warm_up + e->duration - stream->until) : stream->gap;
-    out[e->n + stream->flow] = gap > still * e->duration;
+    out[e->n + stream->flow] = gap > by_limit_stalled * e->duration;
   }
 }
 
@@ -290,13 +289,12 @@ static enum banyan_status run_flows(struct banyan_comm *comm, struct banyan_comm
 
 /* ---- experiments */
 
-/* Seconds of a call: what the program allows for its own ones, within these, as ranks also wait for rank 0 to compute.
- */
-static const double least_deadline = 10, most_deadline = 120;
-static const double longest = 60; /* seconds of an experiment; one of the longest round trips takes 20 */
+/* Seconds of a call: what the program allows for its own ones, within these, since ranks also wait for rank 0 to
+ * compute; and of an experiment, of which one of the longest round trips takes 20. */
+enum { MIN_DEADLINE = 10, MAX_DEADLINE = 120, MAX_TIME = 60 };
 
 static bool takes(double seconds) {
-  return seconds >= 0 && seconds <= longest;
+  return seconds >= 0 && seconds <= MAX_TIME;
 }
 
 enum banyan_status by_experiment_check(const struct by_experiment *e, const struct by_flow_order *orders,
@@ -406,7 +404,7 @@ enum banyan_status by_measurement_begin(struct by_measurement *m) {
   free(all);
   BY_TRY(status);
   double deadline = by_clock_to_seconds(m->leaders->deadline);
-  deadline = fmin(fmax(deadline, least_deadline), most_deadline);
+  deadline = fmin(fmax(deadline, MIN_DEADLINE), MAX_DEADLINE);
   BY_TRY(banyan_comm_set_deadline(m->leaders, deadline));
   return banyan_comm_set_deadline(m->answers, deadline);
 }

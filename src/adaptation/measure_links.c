@@ -12,12 +12,11 @@
 #include "log.h"
 #include "measure_parts.h"
 #include "survey.h"
+#include "thresholds.h"
 
 /* ---- which hosts reach each other without a hop */
 
 enum { TIMES = 3 };
-
-static const double apart = 8e-3; /* seconds from one time to the next */
 
 /* What a rank takes datagrams with. */
 struct slot {
@@ -99,7 +98,7 @@ static void look_around(struct around *a) {
   for (int i = 0; i < TIMES && a->missing; i++) {
     for (uint32_t r = 0; r < a->comm->size; r++)
       if (!a->heard[r]) send_to(a, r);
-    until += by_clock_from_seconds(apart);
+    until += by_clock_from_seconds(by_limit_min_slot);
     listen_until(a, until);
   }
 }
@@ -139,8 +138,6 @@ enum banyan_status by_measure_direct(struct banyan_comm *comm, uint8_t *direct) 
 }
 
 enum { FEW_ROUNDS = 4, FEW = 8 };
-
-static const double likely_rate = 5e8; /* bit/s of a link with a long round trip, before any is known */
 
 struct wire {
   uint32_t a, b;
@@ -256,7 +253,7 @@ static bool goes_on(const struct by_measurement *m, const struct wires *w, int r
 
 static enum banyan_status run_rounds(struct by_measurement *m, struct wires *w) {
   double takes = 0;
-  for (size_t pair = 0; m->far && pair < (size_t)m->n * m->n; pair++) m->pairs.rate[pair] = likely_rate;
+  for (size_t pair = 0; m->far && pair < (size_t)m->n * m->n; pair++) m->pairs.rate[pair] = by_limit_likely_rate;
   for (int i = 0; goes_on(m, w, i, takes); i++) {
     double begun = by_seconds_since(m->start);
     BY_TRY(run_round(m, w));

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "measure_parts.h"
 #include "text.h"
+#include "thresholds.h"
 
 enum {
   MIN_BLOCK = 1 << 10,
@@ -38,16 +39,16 @@ static const struct pace probe_pace = {1.5e-3, 1.25, 4, 32, false};
 /* The messages of a link wait for each other, and what is in flight at the end has to drain. */
 static const struct pace link_pace = {2e-3, 1.5, 5, 48, true};
 
-static const double likely_rate = 5e8; /* Bit/s of a path with a long round trip, which short messages do not show. */
-/* Seconds of an experiment at least and at most where the time is limited; the part of it that does not count, since
- * shapers and buffers take what starts at once; and the number of messages of a flow in it. */
-static const double min_slot = 8e-3, max_slot = 0.12, warm_up_part = 0.35, messages = 16, trips_of_slot = 10;
-static const double margin = 0.002; /* Seconds for which flows go on. */
-/* Seconds of a probe that do not count, and that count; TCP takes some round trips more to reach its speed. */
-static const double warm_up = 0.006, duration = 0.014, warm_up_trips = 8, duration_trips = 4;
-/* The same in round trips across sites, in which the number of messages doubles often enough; the round trips of it
- * all, with what all ranks agree on; and the factor by which the time may be exceeded for it. */
-static const double far_trips = 4, far_takes = 11.5, far_exceeds = 1.25;
+/* Returns the seconds of so many round trips, in which TCP reaches its speed and is measured, as with what all ranks
+ * agree on across sites. */
+static double time_trips(double trip) {
+  return (by_limit_trips_to_speed + by_limit_trips_to_measure) * trip;
+}
+
+/* Returns the seconds for which flows go on for ranks that are behind. */
+static double get_margin(double trip) {
+  return by_limit_probe_time / 10 + trip;
+}
 
 void by_measure_report(const struct by_measurement *m, const char *what) {
   char text[200], time[32];
@@ -92,7 +93,7 @@ static uint32_t choose_block(const struct by_measurement *m, uint32_t alike, con
   size_t pair = (size_t)order->from * m->n + order->to;
   double known = fmax(m->pairs.rate[pair], m->best[pair]), rate = known > 0 ? pace->max_off * known : INFINITY;
   rate = fmin(rate, fmin(find_max_rate(m, order->from, false), find_max_rate(m, order->to, true)));
-  if (half_trip > pace->time) rate = fmax(rate, likely_rate);
+  if (half_trip > pace->time) rate = fmax(rate, by_limit_likely_rate);
   double bytes = rate / alike / 8 * fmax(pace->time, half_trip);
   uint32_t block = MIN_BLOCK;
   while (block < MAX_BLOCK && 2 * block <= bytes) block *= 2;
@@ -117,7 +118,7 @@ static enum banyan_status share_time(struct by_measurement *m, uint32_t left, st
   bool quick = by_measure_is_quick(m);
   struct pace pace = quick ? quick_pace : usual_pace;
   double trip = longest_trip(m, experiment->n), until = m->until;
-  double least = fmax(min_slot, trips_of_slot * trip), remaining = until - by_seconds_since(m->start);
+  double least = fmax(by_limit_min_slot, time_trips(trip)), remaining = until - by_seconds_since(m->start);
   if (remaining < least + m->overhead) {
     char limit[32], longest[32];
     return by_fail(BANYAN_ERR_TIMEOUT,
@@ -126,14 +127,14 @@ static enum banyan_status share_time(struct by_measurement *m, uint32_t left, st
                    m->n, by_print_seconds(trip, longest), by_print_seconds(m->options.seconds, limit),
                    100 * fmax(remaining, 0) / m->options.seconds, left);
   }
-  double slot =
-      quick ? fmax(fmin(remaining / left - m->overhead - margin, max_slot), least) : max_slot + trips_of_slot * trip;
+  double slot = quick ? fmax(fmin(remaining / left - m->overhead - get_margin(0), by_limit_max_slot), least)
+                      : by_limit_max_slot + time_trips(trip);
   by_debug("measure", "%.1f ms for each of %u experiments, and %.1f ms before and after", 1e3 * slot, left,
            1e3 * m->overhead);
-  experiment->warm_up = warm_up_part * slot;
+  experiment->warm_up = by_limit_warm_up * slot;
   experiment->duration = slot - experiment->warm_up;
-  experiment->margin = margin + trip;
-  pace.time = fmin(pace.time, experiment->duration / messages);
+  experiment->margin = get_margin(trip);
+  pace.time = fmin(pace.time, experiment->duration / BY_MEASURE_DEPTH);
   choose_blocks(m, experiment, &pace);
   return BANYAN_OK;
 }
@@ -192,16 +193,16 @@ enum banyan_status by_measure_try(struct by_measurement *m, uint32_t n, uint32_t
  */
 static void go_far(const struct by_measurement *m, struct by_experiment *experiment) {
   double trip = longest_trip(m, experiment->n);
-  experiment->warm_up = far_trips * trip;
-  experiment->duration = far_trips * trip;
-  experiment->margin = margin + trip;
+  experiment->warm_up = by_limit_trips_to_measure * trip;
+  experiment->duration = by_limit_trips_to_measure * trip;
+  experiment->margin = get_margin(trip);
   experiment->late = 2 * trip;
   experiment->depth = BY_MEASURE_DEPTH;
   experiment->first = FIRST;
 }
 
 uint32_t by_measure_count_possible(const struct by_measurement *m, uint32_t n) {
-  double takes = fmax(min_slot, trips_of_slot * longest_trip(m, n)) + margin + fmax(m->overhead, 0);
+  double takes = fmax(by_limit_min_slot, time_trips(longest_trip(m, n))) + get_margin(0) + fmax(m->overhead, 0);
   return (uint32_t)fmax((m->until - by_seconds_since(m->start)) / takes, 0);
 }
 
@@ -256,8 +257,8 @@ enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct
     by_measure_add_probe(m, out, 0, flows[k].from, flows[k].to);
   }
   go_far(m, &experiment);
-  double trip = longest_trip(m, n), takes = far_takes * trip,
-         remaining = far_exceeds * m->until - by_seconds_since(m->start);
+  double trip = longest_trip(m, n), takes = time_trips(trip),
+         remaining = by_limit_max_off * m->until - by_seconds_since(m->start);
   if (takes > remaining) {
     out->n_probes = 0;
     return by_fail(BANYAN_ERR_TIMEOUT, "round trips of %g ms are too long", 1e3 * trip);
@@ -303,10 +304,10 @@ static enum banyan_status probe_round(struct by_measurement *m, struct by_probe_
     m->pairs.delay[pair] = probes[k].delay;
   }
   double trip = longest_trip(m, n);
-  experiment.warm_up = warm_up + warm_up_trips * trip;
-  experiment.duration = duration + duration_trips * trip;
-  experiment.margin = margin + trip;
-  experiment.one_way = trip <= by_survey_far_trip;
+  experiment.warm_up = by_limit_warm_up * by_limit_probe_time + by_limit_trips_to_speed * trip;
+  experiment.duration = (1 - by_limit_warm_up) * by_limit_probe_time + by_limit_trips_to_measure * trip;
+  experiment.margin = get_margin(trip);
+  experiment.one_way = trip <= by_limit_far_trip;
   choose_blocks(m, &experiment, links ? &link_pace : &probe_pace);
   if (!experiment.one_way) go_far(m, &experiment);
   for (uint32_t k = 0; k < n; k++) {

@@ -8,12 +8,13 @@
 #include "log.h"
 #include "measure_parts.h"
 #include "text.h"
+#include "thresholds.h"
 
-enum { MOST_TEXT = 16 << 20, SITE = 2 /* Number of the subset of a site. */ };
-
-static const double site_time = 0.25, least_site_time = 0.12; /* seconds for a site, its delays included */
-static const double all_sites_take = 13;                      /* of the longest round trips, for what follows it */
-static const double too_far = 2;                              /* seconds: no round trip is so long */
+enum {
+  MOST_TEXT = 16 << 20,
+  SITE = 2 /* Number of the subset of a site. */,
+  MAX_TRIP = 2 /* Seconds: no round trip is so long. */
+};
 
 /* ---- which sites there are */
 
@@ -25,7 +26,9 @@ struct division {
 
 static double choose_until(const struct by_measurement *m, double trip) {
   double spent = by_seconds_since(m->start) + trip / 2;
-  return spent + fmax(fmin(m->until - spent - all_sites_take * trip, site_time), least_site_time);
+  return spent + fmax(fmin(m->until - spent - (by_limit_trips_to_speed + by_limit_trips_to_measure + 1) * trip,
+                           by_limit_site_time),
+                      by_limit_max_slot);
 }
 
 /* Rank 0. */
@@ -35,7 +38,7 @@ static struct division divide(struct by_measurement *m, uint32_t *site_of) {
   bool wired = by_measure_is_wired(m);
   by_debug("measure", "%u hosts at %u sites, round trips of up to %g s", m->n, n, trip);
   return (struct division){
-      .n = wired || trip > too_far ? 1 : n, .wired = wired, .far = n > 1, .until = choose_until(m, trip)};
+      .n = wired || trip > MAX_TRIP ? 1 : n, .wired = wired, .far = n > 1, .until = choose_until(m, trip)};
 }
 
 static bool is_sound(const struct by_measurement *m, const struct division *d, const uint32_t *site_of) {

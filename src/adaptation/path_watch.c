@@ -1,14 +1,12 @@
 /* Watches what this rank's connections carry, from the kernel's counters, and tells when a path has changed. */
 #include "path_watch.h"
 
+#include "thresholds.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double least_busy = 0.05; /* Seconds: the kernel counts in ticks of some milliseconds. */
-static const double most_held = 0.3;   /* Maximum part of that in which the peer or a buffer was the limit. */
-static const double mostly = 0.7;
-static const double queued = 2; /* Factor of the least round trip from which packets queue for a link. */
 enum {
   LONG = 10000, /* Microseconds of a round trip in which TCP's window may be less than the capacity of a link. */
   TRIPS = 2,    /* Round trips for which such a connection has to be busy. */
@@ -62,7 +60,7 @@ static const struct by_path_seen *find(const struct by_path_look *look, uint32_t
  * too, and their last packets wait for the first ones. Where packets wait for as long as the way takes on average, a
  * message takes twice that to leave: then two thirds of the busy time are the link's, and it is not taken for slow. */
 static bool waits_for_answers(const struct by_meter *meter) {
-  return meter->trip >= LONG && meter->recent < queued * meter->trip;
+  return meter->trip >= LONG && meter->recent < by_limit_queued * meter->trip;
 }
 
 /* A connection is given now more than the network takes and now less, so one moment says little of the time before. The
@@ -109,7 +107,7 @@ static bool was_enough(const struct by_path_seen *then, const struct by_path_see
   uint32_t loaded = now->loaded - then->loaded;
   bool is_long = now->meter.trip >= LONG;
   return (now->full > then->full && !is_long) ||
-         (loaded >= TWICE && loaded >= mostly * part * (now->glances - then->glances));
+         (loaded >= TWICE && loaded >= by_limit_nearly_all * part * (now->glances - then->glances));
 }
 
 /* Of short bursts most of the time goes by until the last answer comes: of these the kernel's own rate is nearer. */
@@ -117,8 +115,8 @@ static struct by_cluster_path measure(const struct by_path_seen *then, const str
   const struct by_meter *before = &then->meter, *after = &now->meter;
   double bits = 8 * (double)(after->bytes - before->bytes), held = (double)(after->held - before->held) * 1e-6;
   double all = (double)(after->busy - before->busy) * 1e-6, busy = all - held;
-  double least = fmax(least_busy, after->trip >= LONG ? TRIPS * after->trip * 1e-6 : 0);
-  bool known = was_enough(then, now, fmin(all / seconds, 1)) && busy >= least && held <= most_held * all;
+  double least = fmax(by_limit_min_ticks, after->trip >= LONG ? TRIPS * after->trip * 1e-6 : 0);
+  bool known = was_enough(then, now, fmin(all / seconds, 1)) && busy >= least && held <= by_limit_stalled * all;
   if (after->trip >= LONG && bits / 8 * after->recent * 1e-6 < FIRST_WINDOW * busy) known = false;
   double rate = now->full > then->full ? 8 * now->rate : 0;
   return (struct by_cluster_path){.sent = bits / seconds,

@@ -12,15 +12,11 @@
 #include "plan_switch.h"
 #include "plans.h"
 #include "text.h"
+#include "thresholds.h"
 
 /* With each plan, the first one of which connects. Plans that are predicted to be of nearly the same speed are called
  * in turn for some rounds, and for more where calls with one plan differ by more than the plans do. */
 enum { CALLS = 3, CALLS_IN_TURN = 2, ROUNDS = 3, MOST_ROUNDS = 5 };
-
-static const double slow = 0.1;    /* Seconds: a longer call is not repeated, and connecting does not matter. */
-static const double faster = 0.97; /* Ratio to the built-in plan's time below which the plan is faster. */
-static const double once = 0.9;    /* The same for a single call, if nothing else indicates that the plan is faster. */
-static const double close = 1.1;   /* Factor between times below which calls are measured again, alternately. */
 
 /* What rank 0 has all ranks do. */
 struct trial {
@@ -77,7 +73,7 @@ static bool seems_faster(const struct by_plan_rounds *rounds, double bar) {
 /* Beside a load the calls of each plan differ by more than the plans do. Then it tells how many rounds the plan has
  * won: most of a few if it was predicted to be clearly faster, all but one of several if not. */
 bool by_plan_trial_won(const struct by_plan_rounds *rounds, bool sure) {
-  if (!seems_faster(rounds, rounds->single && !sure ? once : faster)) return false;
+  if (!seems_faster(rounds, rounds->single && !sure ? 1 / by_limit_error : by_limit_faster)) return false;
   if (sure && rounds->n >= ROUNDS) return true;
   if (rounds->n == MOST_ROUNDS) return rounds->won + 1 >= rounds->n;
   return rounds->ours.least * fmax(scatter(&rounds->ours), scatter(&rounds->builtin)) < rounds->builtin.least;
@@ -87,9 +83,9 @@ bool by_plan_trial_won(const struct by_plan_rounds *rounds, bool sure) {
  * predicted if it disturbs both: then a round more tells. */
 bool by_plan_trial_is_over(const struct by_plan_rounds *rounds, bool sure) {
   if (rounds->n == MOST_ROUNDS || rounds->single) return true;
-  if (rounds->ours.least > close * rounds->builtin.least) return !sure || rounds->n > 1;
-  if (rounds->n >= ROUNDS) return sure || !seems_faster(rounds, faster) || by_plan_trial_won(rounds, sure);
-  return sure && rounds->builtin.least > close * rounds->ours.least && by_plan_trial_won(rounds, sure);
+  if (rounds->ours.least > by_limit_error * rounds->builtin.least) return !sure || rounds->n > 1;
+  if (rounds->n >= ROUNDS) return sure || !seems_faster(rounds, by_limit_faster) || by_plan_trial_won(rounds, sure);
+  return sure && rounds->builtin.least > by_limit_error * rounds->ours.least && by_plan_trial_won(rounds, sure);
 }
 
 /* Times both plans; all ranks get the same times. */
@@ -120,9 +116,9 @@ enum banyan_status by_plan_trial(struct banyan_comm *comm, const struct by_forec
   char text[3][32];
   if (comm->rank == 0)
     trial = (struct trial){.bytes = forecast->bytes,
-                           .calls = forecast->seconds > slow ? 1
-                                    : forecast->sure         ? CALLS
-                                                             : CALLS_IN_TURN,
+                           .calls = forecast->seconds > by_limit_long_call ? 1
+                                    : forecast->sure                       ? CALLS
+                                                                           : CALLS_IN_TURN,
                            .sure = forecast->sure};
   BY_TRY(banyan_broadcast(comm, &trial, sizeof trial, BANYAN_UINT8, 0));
   found.single = trial.calls == 1;

@@ -19,6 +19,7 @@
 #include "plans.h"
 #include "switched_tree.h"
 #include "text.h"
+#include "thresholds.h"
 
 /* --- which node each host is --- */
 
@@ -488,11 +489,7 @@ bool by_planning_knows_hosts(const struct by_job *job, const struct by_topology 
 
 enum { LARGE = 16 << 20, LEAST_TRIAL = 64 << 10, MOST_TRIAL = 16 << 20 };
 
-static const double wrong_by = 1.1;     /* Factor by which measurements and predictions may be wrong. */
-static const double trial_time = 0.02;  /* Minimum seconds of a call in a trial. */
-static const double close_time = 0.045; /* The same if both plans are predicted to take nearly the same time. */
-static const double trial_step = 1.25;  /* Factor between the sizes that are compared. */
-static const double equal_rates = 1.1;  /* Maximum factor between rates that count as equal. */
+static const double trial_step = 1.25; /* Factor between the sizes that are compared. */
 
 /* Returns whether all hosts are at one switch, by links of one rate in both directions. There the built-in plan fills
  * all links, and no plan is faster. */
@@ -509,7 +506,7 @@ static bool is_even(const struct by_topology *topology) {
       most = fmax(most, by_residual(link->capacity[way]));
     }
   }
-  return most <= equal_rates * least;
+  return most <= by_limit_error * least;
 }
 
 /* Makes the built-in plan, with the names of the other plan's ranks. */
@@ -540,13 +537,15 @@ static enum banyan_status compare(const struct by_cost *builtin, const struct by
                                   struct by_forecast *out) {
   double bytes = fmax(LEAST_TRIAL, trial_step * least), seconds[2];
   out->gain = by_cost_time(builtin, LARGE) / by_cost_time(ours, LARGE);
-  out->sure = out->gain >= wrong_by;
+  out->sure = out->gain >= by_limit_error;
   for (;; bytes *= trial_step) {
     seconds[0] = by_cost_time(builtin, bytes);
     seconds[1] = by_cost_time(ours, bytes);
     if (isnan(out->gain + seconds[0] + seconds[1]))
       return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for predicting times of a plan");
-    if (fmin(seconds[0], seconds[1]) >= (out->sure ? trial_time : close_time) || trial_step * bytes > MOST_TRIAL) break;
+    if (fmin(seconds[0], seconds[1]) >= (out->sure ? by_limit_trial_time : by_limit_close_time) ||
+        trial_step * bytes > MOST_TRIAL)
+      break;
   }
   out->bytes = (uint64_t)bytes;
   out->seconds = fmax(seconds[0], seconds[1]);
@@ -563,7 +562,7 @@ enum banyan_status by_forecast_make(const struct by_topology *topology, const st
   if (status == BANYAN_OK) status = init_cost(&costs[1], plan, topology, rates);
   if (status == BANYAN_OK)
     status = compare(&costs[0], &costs[1], fmax(begin_of_last(builtin), begin_of_last(plan)), out);
-  out->hopeful = out->sure || (out->gain * wrong_by >= 1 && !is_even(topology));
+  out->hopeful = out->sure || (out->gain * by_limit_error >= 1 && !is_even(topology));
   by_cost_fini(&costs[0]);
   by_cost_fini(&costs[1]);
   by_plan_destroy(builtin);

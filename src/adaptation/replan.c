@@ -20,6 +20,7 @@
 #include "plan_load.h"
 #include "plan_switch.h"
 #include "planning.h"
+#include "thresholds.h"
 #include "trial.h"
 
 enum {
@@ -28,19 +29,6 @@ enum {
   TICK_MS = 250,
   FIRST_CALLS = 16 /* Calls after which plans are tried. */
 };
-
-static const double asleep_after = 5; /* Seconds without reports after which ticks end; without calls, probes. */
-static const double gain = 1.05;      /* Minimum factor by which a new plan must be faster. */
-static const double certain = 2.5;    /* Factor from which calls need not prove that the plan is faster. */
-/* Seconds after a plan switch in which there is no other, since the last calls by the plan before it still wait for its
- * slowest link, and others seem slow; twice as many each time. */
-static const double first_quiet = 2;
-static const double most_quiet = 64;    /* Maximum of these seconds. */
-static const double in_vain = 8;        /* Factor of these seconds after a switch that made no call faster. */
-static const double most_in_vain = 600; /* Maximum of these seconds. */
-static const double most_wait = 1;      /* Maximum seconds until planning begins though more links change. */
-static const double trial_first = 10;   /* Seconds in which a trial suspends the probes that refine the measurement. */
-static const double forgets_after = 8;  /* Times the pause without a switch after which the pause is reset. */
 
 /* Planning on a thread in the background. */
 struct planning {
@@ -234,9 +222,9 @@ static enum banyan_status begin_planning(struct by_replanner *r) {
 /* ---- proposing */
 
 static void be_quiet(struct by_replanner *r) {
-  if (now(r) > r->until + forgets_after * r->quiet) r->quiet = first_quiet;
+  if (now(r) > r->until + by_limit_in_vain * r->quiet) r->quiet = by_limit_first_quiet;
   r->until = now(r) + r->quiet;
-  r->quiet = fmin(2 * r->quiet, most_quiet);
+  r->quiet = fmin(2 * r->quiet, by_limit_max_quiet);
 }
 
 /* Other communicators of all ranks get the plan that the job has now, or has agreed on. */
@@ -273,7 +261,7 @@ static void trial_over(void *context, enum by_trial_verdict verdict, bool second
   r->tries = false;
   if (at_start == second) lead_followers(r);
   if (at_start || (!second && verdict != BY_TRIAL_NO_BETTER)) return;
-  r->quiet = fmin(in_vain * r->quiet, most_in_vain);
+  r->quiet = fmin(by_limit_in_vain * r->quiet, by_limit_max_in_vain);
   r->until = now(r) + r->quiet;
   by_info("plan", "calls are no faster by the new plan%s: for %.0f s there is no other",
           second ? ", which is not used any more" : "", r->quiet);
@@ -284,7 +272,7 @@ static enum banyan_status propose(struct by_replanner *r, struct planning *p) {
   r->pair = (struct by_trial_pair){
       .plans = {NULL, p->current}, .used = by_plan_switches_view(r->job, WORLD).used, .source = p->network->source};
   p->current = NULL;
-  r->doubts = p->rate < certain * p->rate_before && by_network_estimate_may_be_shared(r->belief) &&
+  r->doubts = p->rate < by_limit_certain * p->rate_before && by_network_estimate_may_be_shared(r->belief) &&
               by_trial_calls_can_compare(r->trials);
   enum banyan_status status = by_plan_named(by_text_get(&p->text), by_job_size(r->job), &plan);
   if (status == BANYAN_OK) status = by_plan_copy(plan, &r->pair.plans[0]);
@@ -315,7 +303,7 @@ static void planned(struct by_replanner *r) {
   char rates[2][32];
   pthread_join(p->thread, NULL);
   bool leaves = is_leaving(r->job);
-  bool better = !leaves && p->status == BANYAN_OK && p->rate >= gain * p->rate_before;
+  bool better = !leaves && p->status == BANYAN_OK && p->rate >= by_limit_gain * p->rate_before;
   by_print_rate(p->rate, rates[0]);
   by_print_rate(p->rate_before, rates[1]);
   if (p->status != BANYAN_OK && !leaves)
@@ -385,7 +373,7 @@ static bool trial_goes_first(struct by_replanner *r) {
     r->trial_since = -INFINITY;
   else if (isinf(r->trial_since))
     r->trial_since = now(r);
-  return now(r) < r->trial_since + trial_first;
+  return now(r) < r->trial_since + by_limit_shared_for;
 }
 
 /* Sends probes while calls are made, for a plan that may change. */
@@ -395,7 +383,7 @@ static void send_probes(struct by_replanner *r, const struct by_plan_switches_vi
   bool idle = is_idle(r, &ended);
   if (ended != r->ended) r->called = now(r);
   r->ended = ended;
-  if (view->supplied || now(r) > r->called + asleep_after) return;
+  if (view->supplied || now(r) > r->called + by_limit_refine_timeout) return;
   while (by_network_estimate_next_probe(r->belief, r->base->nodes, r->base->n_hosts, now(r), &probe)) {
     ask_for_probe(r, &probe);
   }
@@ -459,7 +447,7 @@ static void tick(void *context) {
   if (r->state == WATCHES) send_probes(r, &view);
   keep_refined(r);
   try_others(r, &view);
-  if ((settled || now(r) > r->since + most_wait) && may_plan(r, &view)) {
+  if ((settled || now(r) > r->since + INTERVAL_MS * 1e-3) && may_plan(r, &view)) {
     r->failed = false;
     r->repairs = now(r) < r->until;
     set_state(r, PLANS);
@@ -469,7 +457,7 @@ static void tick(void *context) {
       free_planning(&r->planning);
     }
   }
-  if (r->due || r->state != WATCHES || now(r) < r->reported + asleep_after)
+  if (r->due || r->state != WATCHES || now(r) < r->reported + by_limit_refine_timeout)
     by_loop_set_delay(by_job_loop(r->job), &r->tick, TICK_MS * BY_MILLISECOND);
 }
 
@@ -543,7 +531,7 @@ enum banyan_status by_replan_begin(struct by_job *job, struct by_network_file *f
   enum banyan_status status = BANYAN_OK;
   if (wanted && !(r = calloc(1, sizeof *r))) status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for replanning");
   if (r) {
-    *r = (struct by_replanner){.job = job, .quiet = first_quiet, .trial_since = -INFINITY, .file = file};
+    *r = (struct by_replanner){.job = job, .quiet = by_limit_first_quiet, .trial_since = -INFINITY, .file = file};
     file = NULL;
     by_timer_init(&r->tick, tick, r);
     status = watch_from(r, network);

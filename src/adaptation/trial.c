@@ -6,11 +6,8 @@
 #include <string.h>
 
 #include "order.h"
+#include "thresholds.h"
 
-static const double faster = 0.97;     /* Maximum ratio of times at which a plan is certainly faster. */
-static const double much_slower = 1.5; /* Ratio of times from which a plan is not tried any longer. */
-static const double clearly = 1.1;     /* Ratio of times in all calls at which a few calls are enough. */
-static const double longer = 0.1;      /* Seconds from which a call is long. */
 enum {
   SOON = 2, /* Calls that show that a plan is much slower. */
   RARE = 4  /* Factor between the calls of two sizes from which the rarer one is not waited for. */
@@ -62,7 +59,8 @@ double by_trial_ratio(const struct by_trial *trial) {
  * bound. */
 static bool may_win(const struct by_trial *t, const struct by_trial_size *size) {
   const struct by_trial_times *first = &size->of[BY_TRIAL_FIRST];
-  return has_enough(first) && !(t->rate > 0 && faster * find_median(first) * t->rate < (double)size->bytes.all);
+  return has_enough(first) &&
+         !(t->rate > 0 && by_limit_faster * find_median(first) * t->rate < (double)size->bytes.all);
 }
 
 /* Returns whether times of this size are waited for. */
@@ -88,29 +86,30 @@ void by_trial_add(struct by_trial *trial, struct by_call_bytes bytes, double sec
   if (!size || !matters(trial, size)) return;
   struct by_trial_times *times = &size->of[trial->phase];
   times->seen++;
-  if (times->seen > (seconds > longer ? 1 : BY_TRIAL_SKIPPED) && !is_full(times)) times->seconds[times->n++] = seconds;
+  if (times->seen > (seconds > by_limit_long_call ? 1 : BY_TRIAL_SKIPPED) && !is_full(times))
+    times->seconds[times->n++] = seconds;
 }
 
 /* ---- phases */
 
 static bool is_much_slower(const struct by_trial_size *size) {
   const struct by_trial_times *times = &size->of[BY_TRIAL_SECOND];
-  return times->n >= SOON && find_min(times) > much_slower * find_median(&size->of[BY_TRIAL_FIRST]);
+  return times->n >= SOON && find_min(times) > by_limit_much_slower * find_median(&size->of[BY_TRIAL_FIRST]);
 }
 
 /* Calls are long, and the few so far agree, or none by the second plan was faster. */
 static bool is_settled(const struct by_trial *t, const struct by_trial_size *size) {
   const struct by_trial_times *times = &size->of[t->phase];
-  if (!has_enough(times) || find_min(times) < longer) return false;
-  return faster * find_max(times) < find_min(times) ||
-         (t->phase == BY_TRIAL_SECOND && find_min(times) > faster * find_median(&size->of[BY_TRIAL_FIRST]));
+  if (!has_enough(times) || find_min(times) < by_limit_long_call) return false;
+  return by_limit_faster * find_max(times) < find_min(times) ||
+         (t->phase == BY_TRIAL_SECOND && find_min(times) > by_limit_faster * find_median(&size->of[BY_TRIAL_FIRST]));
 }
 
 /* The first plan is clearly slower than what was before it. */
 static bool is_clear(const struct by_trial *t, const struct by_trial_size *size) {
   const struct by_trial_times *times = &size->of[BY_TRIAL_FIRST];
   return t->phase == BY_TRIAL_FIRST && size->recent > 0 && has_enough(times) &&
-         find_min(times) > clearly * size->recent;
+         find_min(times) > by_limit_error * size->recent;
 }
 
 /* All sizes that matter have been timed, or one has had so many calls that the others are rare. */
@@ -149,7 +148,7 @@ static bool is_better(const struct by_trial *t) {
     sum += find_median(&size->of[BY_TRIAL_FIRST]);
     recent += size->recent;
   }
-  return recent > 0 && sum < faster * recent;
+  return recent > 0 && sum < by_limit_faster * recent;
 }
 
 static bool may_win_any(const struct by_trial *t) {
@@ -169,13 +168,14 @@ bool by_trial_step(struct by_trial *trial, uint64_t calls) {
     return true;
   }
   double ratio = by_trial_ratio(trial);
-  trial->takes_second = !trial->dropped && ratio > 0 && ratio <= (trial->cautious ? faster : 1 / faster);
+  trial->takes_second =
+      !trial->dropped && ratio > 0 && ratio <= (trial->cautious ? by_limit_faster : 1 / by_limit_faster);
   trial->phase = BY_TRIAL_OVER;
   return true;
 }
 
 enum by_trial_verdict by_trial_judge(const struct by_trial *trial) {
   if (!has_timed(trial)) return BY_TRIAL_UNKNOWN;
-  if (trial->better || trial->dropped || by_trial_ratio(trial) > 1 / faster) return BY_TRIAL_BETTER;
+  if (trial->better || trial->dropped || by_trial_ratio(trial) > 1 / by_limit_faster) return BY_TRIAL_BETTER;
   return may_win_any(trial) ? BY_TRIAL_NO_BETTER : BY_TRIAL_UNKNOWN;
 }

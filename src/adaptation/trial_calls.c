@@ -9,6 +9,7 @@
 #include "order.h"
 #include "plan_switch.h"
 #include "plans.h"
+#include "thresholds.h"
 #include "trial.h"
 
 enum {
@@ -19,8 +20,6 @@ enum {
   RECENT = 3,        /* Calls of a size before a plan switch that are kept. */
   PROPOSALS = 5      /* Failed proposals after which the plan in use stays. */
 };
-
-static const double within = 1.1; /* Factor of the best predicted time up to which plans are nearly as fast. */
 
 /* Where a trial stands; set_state alone changes it, from one to the next:
  *
@@ -233,7 +232,7 @@ static void prepare(struct by_trial_calls *calls, bool cautious) {
 
 static void *find_main(void *argument) {
   struct by_trial_calls *calls = argument;
-  calls->status = by_planning_alternative(calls->job, calls->network, within, calls->pair.plans, &calls->rate);
+  calls->status = by_planning_alternative(calls->job, calls->network, by_limit_error, calls->pair.plans, &calls->rate);
   if (calls->status != BANYAN_OK) snprintf(calls->error, sizeof calls->error, "%s", banyan_error_text());
   atomic_store(&calls->found, true);
   return NULL;

@@ -6,22 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double payload = 1.05;  /* approximate bytes on a link for a byte of data */
-static const double min_busy = 0.15; /* A path that is busy for less of the time shows nothing. */
-static const double filled = 0.75;   /* Only paths that are busy for this part of the time show a mean rate, since after
-                                        pauses queues absorb more than the link carries. */
-static const double slow = 0.6;      /* A path that gets less than this part of the known rates is slow. */
-static const double slower = 0.85;   /* the same part for links that are already known to be slow */
-static const double faster = 1.15;   /* A link that shows this multiple of its estimate carries more. */
-static const double much_faster =
-    2;                            /* A link over which another path got this multiple does not explain a slow path. */
-static const double healed = 0.9; /* An estimate above this part of the stated rate counts as the stated rate. */
-static const double long_trip = 10e-3; /* A longer round trip, in seconds, spreads the reports that count. */
-static const double trips_apart = 8; /* Reports over long round trips count only this many round trips apart, since one
-                                        loss slows TCP for some of them. */
-static const double row_within = 4;  /* Slow reports form a row if they are at most this many intervals apart. */
-static const double reset_after =
-    300; /* Seconds without evidence after which a slow link counts as whole; the time doubles with each repetition. */
+#include "thresholds.h"
+
 enum {
   ENOUGH = 3,  /* slow reports of one path that suffice; in the first two not all processes had noticed */
   TWICE = 2,   /* slow reports that suffice for each of two paths without a common host */
@@ -155,7 +141,7 @@ static struct by_seen_path *find_or_add_path(struct by_seen_paths *paths, const 
 
 /* A process that has measured nothing new repeats its last values. */
 static void store_report(const struct by_link_seen *seen, struct by_seen_path *path, const struct by_seen_rate *rate) {
-  double sent = payload * rate->sent, bandwidth = payload * rate->bandwidth;
+  double sent = by_limit_payload * rate->sent, bandwidth = by_limit_payload * rate->bandwidth;
   path->named = seen->now;
   if (path->sent == sent && path->busy == rate->busy && path->bandwidth == bandwidth) return;
   path->sent = sent;
@@ -175,7 +161,7 @@ void by_link_seen_end_report(struct by_link_seen *seen, struct by_seen_paths *pa
   for (struct by_seen_path *path = LIST_FIRST(paths), *next; path; path = next) {
     next = LIST_NEXT(path, entry);
     if (path->named != seen->now) path->sent = path->busy = path->bandwidth = 0;
-    if (seen->now - path->named > row_within * seen->interval) remove_path(path);
+    if (seen->now - path->named > by_limit_row_intervals * seen->interval) remove_path(path);
   }
 }
 
@@ -228,30 +214,31 @@ static double get_upper_rate(const struct by_link_seen *seen, const struct by_se
 /* Returns the least that a step carries: what the path got, or all that passed if no two paths were busy at once. */
 static double get_lower_rate(const struct by_link_seen *seen, const struct by_seen_path *path, uint32_t step) {
   const struct seen_link *link = &seen->links[step];
-  double passed = link->busy >= min_busy ? seen->steps[step].of_others + link->of_paths / fmin(link->busy, 1) : 0;
+  double passed =
+      link->busy >= by_limit_min_busy ? seen->steps[step].of_others + link->of_paths / fmin(link->busy, 1) : 0;
   return fmax(path->bandwidth, passed);
 }
 
 double by_link_seen_shown(const struct by_link_seen *seen, uint32_t step) {
   const struct seen_link *link = &seen->links[step];
-  return link->busy >= filled ? link->of_busy / fmin(link->busy, 1) : 0;
+  return link->busy >= by_limit_nearly_all ? link->of_busy / fmin(link->busy, 1) : 0;
 }
 
 static bool has_evidence(const struct by_seen_path *path) {
-  return path->bandwidth > 0 && path->busy >= min_busy && path->n_steps;
+  return path->bandwidth > 0 && path->busy >= by_limit_min_busy && path->n_steps;
 }
 
 static bool is_slow_path(const struct by_link_seen *seen, const struct by_seen_path *path) {
   for (uint32_t i = 0; i < path->n_steps; i++) {
     uint32_t s = path->steps[i];
-    double limit = isfinite(seen->steps[s].seen) ? slower : slow;
+    double limit = isfinite(seen->steps[s].seen) ? by_limit_slower : by_limit_slow;
     if (get_upper_rate(seen, path, s) >= limit * seen->steps[s].carries) return false;
   }
   return true;
 }
 
 static bool may_explain(const struct by_link_seen *seen, const struct by_seen_path *path, uint32_t step) {
-  return seen->links[step].fastest <= much_faster * get_upper_rate(seen, path, step);
+  return seen->links[step].fastest <= by_limit_much_faster * get_upper_rate(seen, path, step);
 }
 
 /* Whether a slow link of the path carries more than its estimate. */
@@ -261,8 +248,8 @@ static bool shows_more(struct by_link_seen *seen, const struct by_seen_path *pat
     struct seen_link *link = &seen->links[path->steps[i]];
     double rate = seen->steps[path->steps[i]].seen;
     if (isinf(rate)) continue;
-    if (get_lower_rate(seen, path, path->steps[i]) > slower * rate) link->since = seen->now;
-    more |= get_lower_rate(seen, path, path->steps[i]) > faster * rate;
+    if (get_lower_rate(seen, path, path->steps[i]) > by_limit_slower * rate) link->since = seen->now;
+    more |= get_lower_rate(seen, path, path->steps[i]) > by_limit_more * rate;
   }
   return more;
 }
@@ -270,7 +257,7 @@ static bool shows_more(struct by_link_seen *seen, const struct by_seen_path *pat
 /* Counts one more report in a row. The row starts anew if the last report was too long ago. */
 static void count_report(const struct by_link_seen *seen, struct by_seen_row *row, double apart, bool is_so) {
   double since = seen->now - row->last;
-  bool goes_on = row->n && since <= row_within * fmax(seen->interval, apart);
+  bool goes_on = row->n && since <= by_limit_row_intervals * fmax(seen->interval, apart);
   if (is_so && goes_on && since < apart) return;
   row->n = !is_so ? 0 : goes_on ? row->n + 1 : 1;
   if (is_so) row->last = seen->now;
@@ -285,7 +272,7 @@ static void keep_suspect(struct seen_link *link, const struct by_seen_path *path
 /* Evaluates a new report: in how many reports in a row was the path slow, or faster than expected? */
 static void evaluate_path(struct by_link_seen *seen, struct by_seen_path *path) {
   if (path->news && has_evidence(path)) {
-    double apart = path->trip >= long_trip ? trips_apart * path->trip : 0;
+    double apart = by_limit_trips_to_speed * path->trip;
     count_report(seen, &path->slow, apart,
                  is_slow_path(seen, path) && !seen->events.gives_way(seen->events.context, path));
     count_report(seen, &path->more, 0, shows_more(seen, path));
@@ -313,7 +300,7 @@ static bool is_explained(const struct by_link_seen *seen, const struct by_seen_p
   for (uint32_t i = 0; i < path->n_steps; i++) {
     const struct by_seen_step *step = &seen->steps[path->steps[i]];
     if (isfinite(step->seen) && may_explain(seen, path, path->steps[i]) &&
-        get_upper_rate(seen, path, path->steps[i]) >= slow * step->carries)
+        get_upper_rate(seen, path, path->steps[i]) >= by_limit_slow * step->carries)
       return true;
   }
   return false;
@@ -363,12 +350,13 @@ static void route_path(struct by_link_seen *seen, struct by_seen_path *path) {
 
 static void set_rate(struct by_link_seen *seen, uint32_t step, double rate) {
   seen->links[step].since = seen->now;
-  seen->events.set_rate(seen->events.context, step, rate < healed * seen->steps[step].stated ? rate : INFINITY);
+  seen->events.set_rate(seen->events.context, step,
+                        rate < by_limit_as_stated * seen->steps[step].stated ? rate : INFINITY);
 }
 
 static void reset_if_unused(struct by_link_seen *seen, uint32_t step) {
   struct seen_link *link = &seen->links[step];
-  if (seen->now - link->since <= reset_after * (double)(1u << link->resets)) return;
+  if (seen->now - link->since <= by_limit_reset_after * (double)(1u << link->resets)) return;
   set_rate(seen, step, INFINITY);
   if (link->resets < DOUBLED) link->resets++;
 }
@@ -378,7 +366,7 @@ static void update_link(struct by_link_seen *seen, uint32_t step) {
   double rate = seen->steps[step].seen;
   if (isfinite(link->slow_rate)) {
     set_rate(seen, step, link->slow_rate);
-  } else if (isfinite(rate) && link->fast_rate > faster * rate) {
+  } else if (isfinite(rate) && link->fast_rate > by_limit_more * rate) {
     set_rate(seen, step, link->fast_rate);
     if (isinf(seen->steps[step].seen)) link->resets = 0;
   } else if (isfinite(rate)) {

@@ -6,37 +6,7 @@
 #include <string.h>
 
 #include "log.h"
-
-static const double changed = 0.05;        /* Relative changes of a rate below this do not count. */
-static const double min_part = 0.01;       /* A link never counts for less than this part of its stated rate. */
-static const double always_left = 0.05;    /* This part of a link's rate is left to plans, however much others use. */
-static const double probe_duration = 0.15; /* duration of a probe's second part, in seconds */
-static const double max_probe = 64e6;      /* limit of each part of a probe, in bytes */
-static const double first_period = 1;      /* shortest period of the probes of a slow link, in seconds */
-static const double last_period = 30;      /* longest period of the probes of a slow link, in seconds */
-static const double again_period = 0.3;    /* seconds until the next probe of a link that showed more */
-static const double part_of_time = 1.0 / 16;
-static const double by_others =
-    0.3; /* Links that carry more than this part of the stated rate may be shared with another job. */
-static const double for_long = 10;    /* Seconds after which possibly shared links count as slow, once none is newer. */
-static const double for_longest = 30; /* seconds after which they count in any case */
-static const double whole_part =
-    0.75; /* A path that carries this part of its stated rate counts as whole; links that do are not probed. */
-static const double first_duration = 0.06; /* duration of a probe's first part on a slow link, in seconds */
-static const double first_trips = 8;       /* minimum duration of a probe's first part, in round trips */
-static const double much_less =
-    0.7; /* A link is confirmed again once it falls below this part of the rate that a probe confirmed. */
-static const double confirm_timeout = 0.5; /* seconds after which an unanswered confirming probe is repeated */
-static const double confirm_timeout_firsts =
-    8; /* minimum of that time, in durations of the first part: calls that wait for the probe are late by that much */
-static const double duration_trips = 4; /* minimum duration of a probe's second part, in round trips */
-static const double is_more = 1.15;     /* A link that shows this multiple of its estimate carries more. */
-static const double payload = 1.05;     /* approximate bytes on a link for a byte of data */
-static const double is_faster =
-    0.6; /* The first part must arrive within this part of its duration to show that a link is faster. */
-static const double min_apart = 30;     /* minimum distance of two probes, in durations of the first part */
-static const double seemed_within = 10; /* A link that was slow for fewer seconds most likely only seemed slow. */
-static const double unused_part = 0.02; /* Calls that use less than this part of a link do not count as using it. */
+#include "thresholds.h"
 
 enum { FEW = 64 /* up to this many hosts, the pair for a probe is searched for again each time */ };
 
@@ -82,7 +52,7 @@ static double get_stated(const struct by_network_estimate *estimate, uint32_t st
 
 static double get_rate(const struct by_network_estimate *estimate, uint32_t step) {
   double stated = get_stated(estimate, step);
-  return fmax(fmin(stated, estimate->steps[step].seen), min_part * stated);
+  return fmax(fmin(stated, estimate->steps[step].seen), by_limit_min_part * stated);
 }
 
 /* ---- Which slow links count: two jobs on the same links leave each other about half, and would avoid those links on
@@ -96,7 +66,7 @@ static bool counts_as_slow(const struct by_network_estimate *estimate, uint32_t 
 /* Whether some link is slightly slow, and only since recently. */
 static bool has_recent_slow(const struct by_network_estimate *estimate) {
   for (uint32_t s = 0; s < estimate->n_steps; s++)
-    if (isfinite(estimate->steps[s].seen) && !counts_as_slow(estimate, s, for_long)) return true;
+    if (isfinite(estimate->steps[s].seen) && !counts_as_slow(estimate, s, by_limit_shared_for)) return true;
   return false;
 }
 
@@ -154,8 +124,8 @@ static void set_rate(void *context, uint32_t step, double rate) {
   }
   of->seen = rate;
   double now = get_rate(estimate, step);
-  of->counts |= now < by_others * get_stated(estimate, step);
-  if (fabs(now - was) <= changed * was) return;
+  of->counts |= now < by_limit_shared * get_stated(estimate, step);
+  if (fabs(now - was) <= (by_limit_gain - 1) * was) return;
   estimate->moved = true;
   if (now < was) {
     of->since = estimate->now;
@@ -163,7 +133,7 @@ static void set_rate(void *context, uint32_t step, double rate) {
   } else {
     require_probe(of);
     require_probe(&estimate->steps[step ^ 1]);
-    of->mistaken |= estimate->now - of->begun < seemed_within && (1 + changed) * of->marked < now;
+    of->mistaken |= estimate->now - of->begun < by_limit_shared_for && by_limit_gain * of->marked < now;
   }
   by_info("plan", "from \"%s\" to \"%s\" the link carries %s%s, no longer %s",
           get_end_name(estimate->topology, step, false), get_end_name(estimate->topology, step, true),
@@ -193,7 +163,7 @@ void by_network_estimate_report(struct by_network_estimate *estimate, uint32_t r
 
 static bool is_confirmed(const struct by_network_estimate *estimate, uint32_t step) {
   const struct step *of = &estimate->steps[step];
-  return isinf(of->seen) || (of->confirmed > 0 && get_rate(estimate, step) >= much_less * of->confirmed);
+  return isinf(of->seen) || (of->confirmed > 0 && get_rate(estimate, step) >= by_limit_nearly_all * of->confirmed);
 }
 
 static bool all_confirmed(const struct by_network_estimate *estimate) {
@@ -208,8 +178,8 @@ static void refine_from_calls(struct by_network_estimate *estimate) {
   estimate->checked_calls = estimate->now;
   for (uint32_t s = 0; s < estimate->n_steps; s++)
     if (isinf(estimate->steps[s].seen))
-      by_refinement_saw(estimate->refinement, s, by_link_seen_shown(estimate->seen, s) / payload * estimate->wire,
-                        estimate->now);
+      by_refinement_saw(estimate->refinement, s,
+                        by_link_seen_shown(estimate->seen, s) / by_limit_payload * estimate->wire, estimate->now);
 }
 
 /* The stated rate of a rough link may have been assumed: if it has been slow for long, it never carried more. */
@@ -217,8 +187,8 @@ static void settle_rough(struct by_network_estimate *estimate) {
   for (uint32_t s = 0; s < estimate->n_steps; s++) {
     struct step *of = &estimate->steps[s];
     bool rough = estimate->topology->links[s / 2].rough && isfinite(of->seen) && is_confirmed(estimate, s);
-    if (!rough || estimate->now - of->begun < for_longest) continue;
-    by_refinement_settle(estimate->refinement, s, get_rate(estimate, s) / payload * estimate->wire);
+    if (!rough || estimate->now - of->begun < by_limit_max_probe_period) continue;
+    by_refinement_settle(estimate->refinement, s, get_rate(estimate, s) / by_limit_payload * estimate->wire);
     of->seen = INFINITY;
   }
 }
@@ -230,9 +200,10 @@ bool by_network_estimate_tick(struct by_network_estimate *estimate, double now, 
   refine_from_calls(estimate);
   settle_rough(estimate);
   *settled = !estimate->moved && all_confirmed(estimate);
-  double after = has_recent_slow(estimate) ? for_longest : for_long;
+  double after = has_recent_slow(estimate) ? by_limit_max_probe_period : by_limit_shared_for;
   for (uint32_t s = 0; s < estimate->n_steps; s++)
-    if (fabs(get_planned_rate(estimate, s, after) - estimate->steps[s].marked) > changed * estimate->steps[s].marked)
+    if (fabs(get_planned_rate(estimate, s, after) - estimate->steps[s].marked) >
+        (by_limit_gain - 1) * estimate->steps[s].marked)
       return true;
   return false;
 }
@@ -251,7 +222,7 @@ uint32_t by_network_estimate_count_slow(const struct by_network_estimate *estima
 
 bool by_network_estimate_may_be_shared(const struct by_network_estimate *estimate) {
   for (uint32_t s = 0; s < estimate->n_steps; s++)
-    if (get_rate(estimate, s) < by_others * get_stated(estimate, s)) return false;
+    if (get_rate(estimate, s) < by_limit_shared * get_stated(estimate, s)) return false;
   return true;
 }
 
@@ -270,14 +241,14 @@ enum banyan_status by_network_estimate_copy_refined(const struct by_network_esti
 
 enum banyan_status by_network_estimate_copy(struct by_network_estimate *estimate, struct by_topology **out) {
   BY_TRY(by_network_estimate_copy_refined(estimate, out));
-  double after = has_recent_slow(estimate) ? for_longest : for_long;
+  double after = has_recent_slow(estimate) ? by_limit_max_probe_period : by_limit_shared_for;
   for (uint32_t s = 0; s < estimate->n_steps; s++) {
     struct by_capacity *capacity = &(*out)->links[s / 2].capacity[s % 2];
     estimate->steps[s].marked = get_planned_rate(estimate, s, after);
     estimate->steps[s].mistaken = false;
     if (!counts_as_slow(estimate, s, after)) continue;
     capacity->all = fmax(get_rate(estimate, s), BY_MIN_RATE);
-    capacity->used = fmin(capacity->used, (1 - always_left) * capacity->all);
+    capacity->used = fmin(capacity->used, (1 - by_limit_min_part) * capacity->all);
     (*out)->links[s / 2].rough = true;
   }
   return BANYAN_OK;
@@ -333,8 +304,8 @@ static void find_probe_pair(struct by_network_estimate *estimate, uint32_t step,
         double trip = 0;
         of->max_rate = get_narrowest(estimate, steps, length);
         for (uint32_t k = 0; k < length; k++) trip += 2 * estimate->topology->links[steps[k] / 2].delay;
-        of->first = fmax(first_duration, first_trips * trip);
-        of->duration = fmax(probe_duration, duration_trips * trip);
+        of->first = fmax(by_limit_probe_first, by_limit_trips_to_speed * trip);
+        of->duration = fmax(by_limit_probe_second, by_limit_trips_to_measure * trip);
         min = rating;
         of->from = nodes[i];
         of->to = nodes[j];
@@ -343,14 +314,18 @@ static void find_probe_pair(struct by_network_estimate *estimate, uint32_t step,
     }
 }
 
+/* Returns the seconds in which a probe of the link is over and answered: twice what it takes. */
+static double get_probe_time(const struct step *of) {
+  return 2 * (of->first + of->duration);
+}
+
 static bool is_due(const struct by_network_estimate *estimate, uint32_t step, double now) {
   const struct step *of = &estimate->steps[step];
-  if (!is_confirmed(estimate, step))
-    return now - of->probed >= fmax(confirm_timeout, confirm_timeout_firsts * of->first);
+  if (!is_confirmed(estimate, step)) return now - of->probed >= by_limit_trips_to_speed * of->first;
   bool more, shows = shows_something(estimate, step, &more);
-  double period = fmin(fmax(part_of_time * (now - of->since), first_period), last_period);
-  period = fmax(period, min_apart * of->first);
-  if (more) return now - of->probed >= again_period;
+  double period = fmin(by_limit_probe_period * (now - of->since), by_limit_max_probe_period);
+  period = fmax(period, by_limit_probes_apart * of->first);
+  if (more) return now - of->probed >= get_probe_time(of);
   return !shows && now - of->probed >= period;
 }
 
@@ -358,7 +333,7 @@ static bool is_due(const struct by_network_estimate *estimate, uint32_t step, do
 static bool has_probe_under_way(const struct by_network_estimate *estimate, uint32_t from, double now) {
   uint32_t s = 0;
   while (s < estimate->n_steps && !(isfinite(estimate->steps[s].seen) && estimate->steps[s].from == from &&
-                                    now - estimate->steps[s].probed < again_period))
+                                    now - estimate->steps[s].probed < get_probe_time(&estimate->steps[s])))
     s++;
   return s < estimate->n_steps;
 }
@@ -369,7 +344,7 @@ bool by_network_estimate_next_probe(struct by_network_estimate *estimate, const 
     struct step *of = &estimate->steps[s];
     if (isinf(of->seen) || !is_due(estimate, s, now)) continue;
     if (of->from == UINT32_MAX || n <= FEW) find_probe_pair(estimate, s, nodes, n);
-    double part = of->from != UINT32_MAX ? get_rate(estimate, s) / (whole_part * of->max_rate) : INFINITY;
+    double part = of->from != UINT32_MAX ? get_rate(estimate, s) / (by_limit_nearly_all * of->max_rate) : INFINITY;
     bool shows = part < 1; /* Otherwise no pair of hosts could show more. */
     if (shows && has_probe_under_way(estimate, of->from, now)) continue;
     of->probed = now;
@@ -377,9 +352,9 @@ bool by_network_estimate_next_probe(struct by_network_estimate *estimate, const 
     if (!shows) continue;
     *out = (struct by_path_probe){.from = of->from,
                                   .to = of->to,
-                                  .first = (uint64_t)fmin(get_rate(estimate, s) / 8 * of->first, max_probe),
-                                  .within = fmax(is_faster, part) * of->first,
-                                  .bytes = (uint64_t)fmin(of->max_rate / 8 * of->duration, max_probe),
+                                  .first = (uint64_t)fmin(get_rate(estimate, s) / 8 * of->first, by_limit_probe_bytes),
+                                  .within = fmax(by_limit_slow, part) * of->first,
+                                  .bytes = (uint64_t)fmin(of->max_rate / 8 * of->duration, by_limit_probe_bytes),
                                   .lasts = of->duration};
     return true;
   }
@@ -393,7 +368,7 @@ static void close_used_links(struct by_network_estimate *estimate) {
   const struct by_seen_path *path;
   for (uint32_t r = 0; r < estimate->n_reporters; r++) LIST_FOREACH(path, &estimate->reporters[r], entry)
   for (uint32_t i = 0; by_link_seen_is_fresh(estimate->seen, path) && i < path->n_steps; i++)
-    estimate->closed[path->steps[i]] |= path->sent > unused_part * get_stated(estimate, path->steps[i]);
+    estimate->closed[path->steps[i]] |= path->sent > by_limit_trace * get_stated(estimate, path->steps[i]);
 }
 
 static bool is_unused(struct by_network_estimate *estimate, uint32_t from, uint32_t to) {
@@ -425,13 +400,13 @@ void by_network_estimate_handle_probe(struct by_network_estimate *estimate, uint
   if (by_refinement_probed(estimate->refinement, from, to, estimate->wire * bandwidth, idle || estimate->unused))
     return;
   if (!by_path_cache_find(by_link_seen_path_cache(estimate->seen), from, to, &steps, &n)) return;
-  double rate = payload * bandwidth;
-  bool whole = rate >= whole_part * get_narrowest(estimate, steps, n);
+  double rate = by_limit_payload * bandwidth;
+  bool whole = rate >= by_limit_nearly_all * get_narrowest(estimate, steps, n);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t s = steps[i];
     struct step *of = &estimate->steps[s];
     if (isinf(of->seen)) continue;
-    bool more = rate > is_more * get_rate(estimate, s);
+    bool more = rate > by_limit_more * get_rate(estimate, s);
     if (more) set_rate(estimate, s, whole ? INFINITY : rate);
     if (more || (of->from == from && of->to == to)) of->confirmed = get_rate(estimate, s);
   }
@@ -447,7 +422,7 @@ enum banyan_status by_network_estimate_create(const struct by_topology *topology
   *out = NULL;
   if (!estimate) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u links carry", topology->n_links);
   estimate->topology = topology;
-  estimate->wire = measured ? 1 : payload; /* Measured rates are rates of data. */
+  estimate->wire = measured ? 1 : by_limit_payload; /* Measured rates are rates of data. */
   estimate->interval = interval;
   estimate->n_reporters = reporters;
   estimate->n_steps = n;

@@ -6,32 +6,7 @@
 #include <string.h>
 
 #include "log.h"
-
-static const double part_of_bytes = 0.02; /* the part of the sent bytes that probes may use */
-static const double more = 1.15;          /* A link that shows this multiple of its known rate carries more. */
-static const double less =
-    0.8; /* A probe below this part of the known rate shows that some link of its path carries less. */
-static const double agrees = 0.9;      /* A probe above this part of the known rate confirms it. */
-static const double alike_part = 0.85; /* Several rates agree if the smallest is at least this part of the largest. */
-static const double narrow =
-    1.1; /* A link may be the narrowest of a path if its rate is at most this multiple of the smallest one. */
-static const double apart = 1; /* seconds between two probes */
-static const double retry_after =
-    0.2; /* seconds until the next attempt if there is none now; short, to use pauses between calls */
-static const double row_within = 5; /* Evaluations of calls form a row if they are at most this many seconds apart. */
-static const double answer_timeout = 5;    /* A probe without an answer this many seconds after its end is lost. */
-static const double first_part = 0.25;     /* the first part sends this part of what the path carries in its time */
-static const double first_duration = 0.05; /* minimum duration of the first part, in seconds */
-static const double first_trips =
-    8; /* minimum duration of the first part, in round trips, so that TCP's window grows */
-static const double first_window =
-    10e3; /* TCP's initial window in bytes. It doubles in each round trip; half of the last one is used. */
-static const double duration_trips = 4;   /* minimum duration of the second part, in round trips */
-static const double probe_duration = 0.1; /* minimum duration of the second part, in seconds */
-static const double probe_rate =
-    1.5; /* the second part is sized for this multiple of the path's rate, so that it can show more */
-static const double max_bytes = 256e6;   /* limit of each part of a probe, in bytes; a longer probe is shortened */
-static const double min_duration = 0.01; /* A second part of fewer seconds shows nothing. */
+#include "thresholds.h"
 
 enum {
   IN_A_ROW = 3, /* evaluations of calls that suffice */
@@ -133,13 +108,13 @@ void by_refinement_count(struct by_refinement *refinement, double bytes) {
 
 void by_refinement_saw(struct by_refinement *refinement, uint32_t step, double rate, double now) {
   struct step *of = &refinement->steps[step];
-  if (!of->refines || rate < agrees * of->rate) return;
-  if (now - of->last_call > row_within) of->row = 0;
+  if (!of->refines || rate < by_limit_as_stated * of->rate) return;
+  if (now - of->last_call > by_limit_refine_timeout) of->row = 0;
   of->min_rate = of->row ? fmin(of->min_rate, rate) : rate;
   of->last_call = now;
   if (++of->row < IN_A_ROW) return;
   of->row = 0;
-  if (of->min_rate > more * of->rate)
+  if (of->min_rate > by_limit_more * of->rate)
     set_rate(refinement, step, of->min_rate);
   else if (of->tries < SETTLING)
     of->tries = SETTLING;
@@ -167,7 +142,7 @@ static void add_slow_probe(struct by_refinement *refinement, uint32_t n, uint32_
 /* Whether the step may explain a slow probe. */
 static bool may_explain(const struct by_refinement *refinement, uint32_t step, double rate) {
   const struct step *of = &refinement->steps[step];
-  return of->refines && of->highest[0] < more * rate;
+  return of->refines && of->highest[0] < by_limit_more * rate;
 }
 
 static void record_blame(struct step *of, double rate) {
@@ -183,8 +158,8 @@ static bool blame_links(struct by_refinement *refinement, const struct slow_prob
   uint32_t n = 0;
   bool told_apart = false;
   for (uint32_t i = 0; i < slow_probe->n; i++)
-    if (slow_probe->rate > less * refinement->steps[slow_probe->steps[i]].rate) return false;
-  if (slow_probe->rate > agrees * refinement->fastest) return true;
+    if (slow_probe->rate > by_limit_less * refinement->steps[slow_probe->steps[i]].rate) return false;
+  if (slow_probe->rate > by_limit_as_stated * refinement->fastest) return true;
   for (uint32_t i = 0; i < slow_probe->n; i++) {
     const struct step *of = &refinement->steps[slow_probe->steps[i]];
     bool maybe = may_explain(refinement, slow_probe->steps[i], slow_probe->rate);
@@ -211,7 +186,7 @@ static bool lower_blamed(struct by_refinement *refinement) {
     if (!blame_links(refinement, &refinement->slow_probes[i])) remove_slow_probe(refinement, i);
   for (uint32_t s = 0; s < refinement->n_steps; s++) {
     const struct step *of = &refinement->steps[s];
-    if (of->blamed < BLAMED || of->min_blamed < alike_part * of->max_blamed) continue;
+    if (of->blamed < BLAMED || of->min_blamed < by_limit_slower * of->max_blamed) continue;
     set_rate(refinement, s, of->max_blamed);
     lowered = true;
   }
@@ -222,12 +197,12 @@ static void raise_rate(struct by_refinement *refinement, uint32_t step, double r
   struct step *of = &refinement->steps[step];
   of->highest[1] = fmax(of->highest[1], fmin(of->highest[0], rate));
   of->highest[0] = fmax(of->highest[0], rate);
-  if (of->refines && of->highest[1] > more * of->rate) set_rate(refinement, step, of->highest[1]);
+  if (of->refines && of->highest[1] > by_limit_more * of->rate) set_rate(refinement, step, of->highest[1]);
 }
 
 /* Whether a probe over a path with this smallest rate shows something about the step. */
 static bool is_shown(const struct step *of, double min_rate) {
-  return of->suspect || of->rate <= narrow * min_rate;
+  return of->suspect || of->rate <= by_limit_error * min_rate;
 }
 
 static double get_min_rate(const struct by_refinement *refinement, const uint32_t *steps, uint32_t n) {
@@ -240,7 +215,7 @@ static double get_min_rate(const struct by_refinement *refinement, const uint32_
 static void evaluate_probe(struct by_refinement *refinement, uint32_t *steps, uint32_t n, double rate, bool alone) {
   double min_rate = get_min_rate(refinement, steps, n);
   refinement->fastest = fmax(refinement->fastest, rate);
-  bool shows = rate > 0 && (alone || rate >= agrees * min_rate);
+  bool shows = rate > 0 && (alone || rate >= by_limit_as_stated * min_rate);
   for (uint32_t i = 0; i < n; i++) {
     struct step *of = &refinement->steps[steps[i]];
     if (!is_shown(of, min_rate)) continue;
@@ -248,7 +223,7 @@ static void evaluate_probe(struct by_refinement *refinement, uint32_t *steps, ui
     of->tries += shows;
   }
   for (uint32_t i = 0; i < n; i++) raise_rate(refinement, steps[i], rate);
-  if (alone && rate > 0 && rate < less * min_rate)
+  if (alone && rate > 0 && rate < by_limit_less * min_rate)
     add_slow_probe(refinement, n, steps, rate);
   else
     free(steps);
@@ -287,12 +262,13 @@ static void fill_probe(const struct by_refinement *refinement, const uint32_t *s
                        struct by_path_probe *out) {
   double trip = 0, bytes_per_s = get_min_rate(refinement, steps, n) / 8;
   for (uint32_t i = 0; i < n; i++) trip += 2 * refinement->topology->links[steps[i] / 2].delay;
-  double within = fmax(first_duration, first_trips * trip), lasts = fmax(probe_duration, duration_trips * trip);
-  lasts = fmin(lasts, max_bytes / (probe_rate * bytes_per_s));
-  double grown = trip > 0 ? first_window * exp2(within / trip - 1) : INFINITY;
-  out->first = (uint64_t)fmin(fmin(first_part * within * bytes_per_s, grown), max_bytes);
+  double within = fmax(by_limit_probe_first, by_limit_trips_to_speed * trip),
+         lasts = fmax(by_limit_probe_second, by_limit_trips_to_measure * trip);
+  lasts = fmin(lasts, by_limit_probe_bytes / (by_limit_second_part * bytes_per_s));
+  double grown = trip > 0 ? by_limit_first_window * exp2(within / trip - 1) : INFINITY;
+  out->first = (uint64_t)fmin(fmin(by_limit_first_part * within * bytes_per_s, grown), by_limit_probe_bytes);
   out->within = within;
-  out->bytes = lasts >= min_duration ? (uint64_t)(probe_rate * bytes_per_s * lasts) : 0;
+  out->bytes = lasts >= by_limit_probe_second / 10 ? (uint64_t)(by_limit_second_part * bytes_per_s * lasts) : 0;
   out->lasts = lasts;
 }
 
@@ -316,20 +292,20 @@ static bool choose_pair(const struct by_refinement *refinement, const uint32_t *
 }
 
 static double get_budget(const struct by_refinement *refinement) {
-  return part_of_bytes / (1 + part_of_bytes) * refinement->sent - refinement->probes;
+  return by_limit_trace / (1 + by_limit_trace) * refinement->sent - refinement->probes;
 }
 
 bool by_refinement_next(struct by_refinement *refinement, const uint32_t *nodes, uint32_t n, const bool *closed,
                         double now, struct by_path_probe *out) {
-  if (now < refinement->last_probe_at + apart || get_budget(refinement) <= 0 ||
+  if (now < refinement->last_probe_at + by_limit_refine_period || get_budget(refinement) <= 0 ||
       get_budget(refinement) < refinement->waiting_bytes)
     return false;
-  if (isfinite(refinement->ends) && now < refinement->ends + answer_timeout) return false;
+  if (isfinite(refinement->ends) && now < refinement->ends + by_limit_refine_timeout) return false;
   refinement->ends = INFINITY;
   refinement->waiting_bytes = 0;
   refinement->last_probe_at = now;
   if (!choose_pair(refinement, nodes, n, closed, out)) {
-    refinement->last_probe_at -= apart - retry_after;
+    refinement->last_probe_at -= by_limit_refine_period * 3 / 4;
     return false;
   }
   double bytes = (double)(out->first + out->bytes);

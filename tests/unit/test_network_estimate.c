@@ -364,6 +364,62 @@ static void test_probes(void **state) {
   finish();
 }
 
+/* Pauses between probes are 30 first parts at first, and 30 s later. */
+static void test_probe_periods(void **state) {
+  struct by_path_probe probe;
+  double last = 0, shortest = INFINITY, longest = 0;
+  (void)state;
+  begin(MESH);
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
+  (void)carries(0, 1);
+  probe_once(0);
+  for (int i = 0; i < 4 * 700; i++) {
+    (void)(i % 400 == 399 ? pass(1, 20e6, true)
+                          : pass(0, 0, true)); /* A call now and then shows that it is still slow. */
+    if (!by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe)) continue;
+    if (last > 0) shortest = fmin(shortest, world.now - last), longest = fmax(longest, world.now - last);
+    last = world.now;
+  }
+  assert_true(shortest >= 30 * 0.06 && shortest <= 30 * 0.06 + 0.25);
+  assert_true(longest >= 30 && longest <= 33);
+  finish();
+}
+
+/* A probe has a first part of 0.06 s and a second one of 0.1 s, of 256 MB at most. */
+static void test_probe_times(void **state) {
+  static const char *const topologies[] = {MESH, "mesh:4,link=400g"};
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    struct by_path_probe probe;
+    begin(topologies[i]);
+    double rate = i ? 80e9 : 20e6;
+    for (int k = 0; k < 3; k++) (void)pass(1, rate, !i);
+    assert_true(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+    assert_float_equal(probe.lasts, 0.1, 1e-9);
+    assert_float_equal((double)probe.first, i ? 256e6 : 1.05 * rate / 8 * 0.06, 1e3);
+    assert_float_equal((double)probe.bytes, i ? 256e6 : 100e6 / 8 * 0.1, 1e3);
+    finish();
+  }
+}
+
+/* What a rough link is known to carry changes from 21 to 20 Mbit/s when its rate is settled: that is not worth a plan.
+ */
+static void test_gain(void **state) {
+  (void)state;
+  begin(MESH);
+  by_network_estimate_destroy(world.belief);
+  for (uint32_t l = 0; l < world.topology->n_links; l++) world.topology->links[l].rough = true;
+  assert_ok(by_network_estimate_create(world.topology, true, HOSTS, 1, &world.belief));
+  for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
+  probe_once(0);
+  (void)pass(1, 20e6, true);
+  assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
+  for (int i = 0; i < 4 * 40; i++) assert_false(pass(1, 20e6, true));
+  assert_int_equal(by_network_estimate_count_slow(world.belief), 0);
+  assert_float_equal(carries(0, 1) / 1e6, 20, 0.1);
+  finish();
+}
+
 /* A path that is in use shows what its links carry, and needs no probe. */
 static void test_no_probe_of_what_is_used(void **state) {
   struct by_path_probe probe;
@@ -737,20 +793,37 @@ static void test_refine_random(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_slow_and_whole),  cmocka_unit_test(test_half),
-      cmocka_unit_test(test_newcomer),        cmocka_unit_test(test_confirmed),
-      cmocka_unit_test(test_not_confirmed),   cmocka_unit_test(test_both_ways),
-      cmocka_unit_test(test_long_trips),      cmocka_unit_test(test_noise),
-      cmocka_unit_test(test_probes),          cmocka_unit_test(test_no_probe_of_what_is_used),
-      cmocka_unit_test(test_behind_a_switch), cmocka_unit_test(test_strange_reports),
-      cmocka_unit_test(test_narrow_way),      cmocka_unit_test(test_partly_mended),
-      cmocka_unit_test(test_mistaken),        cmocka_unit_test(test_explained),
-      cmocka_unit_test(test_refine_nothing),  cmocka_unit_test(test_refine_nothing_given),
-      cmocka_unit_test(test_refine_less),     cmocka_unit_test(test_refined_is_news),
-      cmocka_unit_test(test_refine_together), cmocka_unit_test(test_refine_beside_calls),
-      cmocka_unit_test(test_refine_rough),    cmocka_unit_test(test_refine_bursts),
-      cmocka_unit_test(test_refine_random),   cmocka_unit_test(test_refine_in_vain),
-      cmocka_unit_test(test_refine_assumed),  cmocka_unit_test(test_refine_paths),
+      cmocka_unit_test(test_slow_and_whole),
+      cmocka_unit_test(test_half),
+      cmocka_unit_test(test_newcomer),
+      cmocka_unit_test(test_confirmed),
+      cmocka_unit_test(test_not_confirmed),
+      cmocka_unit_test(test_both_ways),
+      cmocka_unit_test(test_long_trips),
+      cmocka_unit_test(test_noise),
+      cmocka_unit_test(test_probes),
+      cmocka_unit_test(test_no_probe_of_what_is_used),
+      cmocka_unit_test(test_behind_a_switch),
+      cmocka_unit_test(test_strange_reports),
+      cmocka_unit_test(test_narrow_way),
+      cmocka_unit_test(test_partly_mended),
+      cmocka_unit_test(test_mistaken),
+      cmocka_unit_test(test_explained),
+      cmocka_unit_test(test_refine_nothing),
+      cmocka_unit_test(test_refine_nothing_given),
+      cmocka_unit_test(test_refine_less),
+      cmocka_unit_test(test_refined_is_news),
+      cmocka_unit_test(test_refine_together),
+      cmocka_unit_test(test_refine_beside_calls),
+      cmocka_unit_test(test_refine_rough),
+      cmocka_unit_test(test_refine_bursts),
+      cmocka_unit_test(test_refine_random),
+      cmocka_unit_test(test_refine_in_vain),
+      cmocka_unit_test(test_refine_assumed),
+      cmocka_unit_test(test_refine_paths),
+      cmocka_unit_test(test_probe_periods),
+      cmocka_unit_test(test_probe_times),
+      cmocka_unit_test(test_gain),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

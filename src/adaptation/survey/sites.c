@@ -6,11 +6,10 @@
 #include <stdlib.h>
 #include <sys/param.h>
 
+#include "thresholds.h"
 #include "topology_make.h"
 
 enum { FLOWS = 4 /* Maximum of flows between two sites in each direction. */ };
-
-static const double unknown_rate = 5e8; /* Bit/s between sites of which nothing is known. */
 
 /* ---- which hosts are of a site */
 
@@ -31,7 +30,7 @@ uint32_t by_sites_find(uint32_t n, const double *delay, uint32_t *site_of) {
   for (uint32_t h = 0; h < n; h++) site_of[h] = h;
   for (uint32_t a = 0; a < n; a++)
     for (uint32_t b = 0; b < a; b++) {
-      if (site_of[a] == site_of[b] || trip_of(delay, n, a, b) > by_survey_far_trip) continue;
+      if (site_of[a] == site_of[b] || trip_of(delay, n, a, b) > by_limit_far_trip) continue;
       uint32_t least = MIN(site_of[a], site_of[b]), most = MAX(site_of[a], site_of[b]);
       for (uint32_t h = 0; h < n; h++)
         if (site_of[h] == most) site_of[h] = least;
@@ -168,7 +167,7 @@ static enum banyan_status join_sites(struct join *j, const double *rates) {
     for (uint32_t b = a + 1; b < j->n_sites; b++) {
       double rate = fmin(j->least[a], j->least[b]), there = 0, back = 0;
       struct by_link *link;
-      if (isinf(rate)) rate = unknown_rate;
+      if (isinf(rate)) rate = by_limit_likely_rate;
       for (uint32_t k = flows_between(j->n, j->site_of, a, b); k > 0; k--, flow += 2)
         if (rates) there += rates[flow], back += rates[flow + 1];
       BY_TRY(by_topology_builder_add_link(&j->builder, j->gate[a], j->gate[b], there > BY_MIN_RATE ? there : rate,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include "thresholds.h"
 #include "topology_make.h"
 
 /* ---- tournaments */
@@ -190,10 +191,8 @@ enum {
 };
 
 /* A group that can send and receive so much of what its hosts can is not held up by a link that they share. */
-static const double not_held = 0.9;
 /* What two groups, or a unit and a group, show together when it is known that they do not belong together, at most; and
  * what a unit and its group do when it is known that they do, at least. */
-static const double is_decided = -0.3, is_tied = 0.25;
 
 /* ---- levels */
 
@@ -311,7 +310,8 @@ static double tie_of(const struct by_survey_level *level, uint32_t u, uint32_t g
 /* Whether it is not known that u, which little ties to its group, does not belong to another one, or to its own. */
 static bool is_loose(const struct by_survey_level *level, const double *ties, uint32_t u, uint32_t group) {
   uint32_t own = level->group_of[u], n = level->n_groups;
-  return ties[(size_t)u * n + own] < is_tied && (group == own || ties[(size_t)u * n + group] > is_decided);
+  return ties[(size_t)u * n + own] < by_limit_decided &&
+         (group == own || ties[(size_t)u * n + group] > -by_limit_decided);
 }
 
 static void mark_open(struct by_survey_level *level, const double *ties) {
@@ -323,7 +323,7 @@ static void mark_open(struct by_survey_level *level, const double *ties) {
       double both = 0;
       for (uint32_t w = 0; w < n; w++)
         if (level->group_of[w] == g) both += ties[(size_t)w * level->n_groups + h];
-      bool is_open = (g != h && both > is_decided) || is_loose(level, ties, u, h) || is_loose(level, ties, v, g);
+      bool is_open = (g != h && both > -by_limit_decided) || is_loose(level, ties, u, h) || is_loose(level, ties, v, g);
       size_t pair = (size_t)u * n + v;
       level->n_open += level->open[pair] = is_open && !(level->times[pair] > 0);
     }
@@ -392,8 +392,8 @@ static bool holds_nobody(const struct by_survey *survey) {
     double own_out = 0, own_in = 0;
     for (uint32_t p = 0; p < below->n; p++)
       if (below->group_of[p] == u) own_out += below->out[p], own_in += below->in[p];
-    if (level->out[u] < not_held * fmin(own_out, in - own_in)) return false;
-    if (level->in[u] < not_held * fmin(own_in, out - own_out)) return false;
+    if (level->out[u] < by_limit_full * fmin(own_out, in - own_in)) return false;
+    if (level->in[u] < by_limit_full * fmin(own_in, out - own_out)) return false;
   }
   return true;
 }

@@ -81,9 +81,6 @@ BANYAN_CHECK enum banyan_status by_survey_infer_site(const struct by_survey *sur
 
 /* ---- sites */
 
-/* Seconds of a round trip above which hosts are far from each other. */
-static const double by_survey_far_trip = 3e-3;
-
 enum { BY_SITES_MAX = 16 };
 
 /* Fills site_of[n], with sites numbered in the order of their first hosts. `delay` as in by_survey_create, of which the

@@ -11,6 +11,7 @@
 #include <sys/param.h>
 
 #include "order.h"
+#include "thresholds.h"
 #include "topology_make.h"
 
 /* --- groups --- */
@@ -21,13 +22,6 @@
  * Chawla 2004), by merging greedily and then moving units, with restarts. */
 
 enum { RESTARTS = 32 };
-
-/* What a pair of the same group weighs that was not slowed; from which share of what its ends can do on it was; and
- * what being slowed by that share takes off. */
-static const double together = 0.1, slowed_below = 0.9, penalty = 2;
-static const double doubtful = 0.1;    /* of the pairs across groups, unslowed */
-static const double least_share = 0.4; /* of the slower of two ways: it may have been bad luck */
-static const double many_ways = 1.25;  /* a unit that does so much more with all than with any one */
 
 /* The most that u sent to, or received from, any one other. Cost: n. */
 static double level_most(const struct by_survey_level *level, uint32_t u, bool receives) {
@@ -40,13 +34,13 @@ static double level_most(const struct by_survey_level *level, uint32_t u, bool r
 /* Whether units of a group reach several others at once much faster than any one: they are joined by more than one
  * link. */
 static bool level_is_mesh(const struct by_survey_level *level, uint32_t group) {
-  uint32_t size = 0, spread = 0;
+  uint32_t size = 0, faster = 0;
   for (uint32_t u = 0; u < level->n; u++) {
     if (level->group_of[u] != group) continue;
     size++;
-    spread += level->out[u] > many_ways * level_most(level, u, false);
+    faster += level->out[u] > by_limit_mesh * level_most(level, u, false);
   }
-  return size > 2 && 2 * spread > size;
+  return size > 2 && 2 * faster > size;
 }
 
 struct clusters {
@@ -67,8 +61,8 @@ static double weigh(const struct clusters *c, const struct by_survey_level *leve
     share[way] = able > 0 ? level->last[(size_t)from * level->n + to] / able : 1;
   }
   double faster = fmax(share[0], share[1]), slower = fmin(share[0], share[1]);
-  double both = (faster + fmax(slower, fmin(faster, least_share))) / 2;
-  return together - penalty * fmax(0, slowed_below - both);
+  double both = (faster + fmax(slower, fmin(faster, by_limit_min_share))) / 2;
+  return by_limit_together - by_limit_penalty * fmax(0, by_limit_full - both);
 }
 
 /* Merges the two clusters that gain most by it; false: none gain. `between` is of clusters, each under its first unit.
@@ -159,9 +153,9 @@ static void number(const struct clusters *c, struct by_survey_level *level) {
   }
 }
 
-/* Whether it may be otherwise: some unit would fit another group too, or much that goes across groups was not slowed,
- * also when all of it went at once. */
-static bool doubt(const struct clusters *c) {
+/* Whether some unit would fit another group, too, or much that goes across groups was not slowed, also when all of it
+ * went at once. */
+static bool is_doubtful(const struct clusters *c) {
   uint32_t across = 0, unslowed = 0;
   for (uint32_t u = 0; u < c->n; u++) {
     sum_weights(c, u, c->gain);
@@ -170,7 +164,7 @@ static bool doubt(const struct clusters *c) {
       if (k != c->cluster_of[u] && c->gain[k] > 0) return true;
     }
   }
-  return unslowed > doubtful * across;
+  return unslowed > (1 - by_limit_full) * across;
 }
 
 /* What units can do with any one other. One that has only met units behind a full link did less: then it is what it did
@@ -204,7 +198,7 @@ enum banyan_status by_survey_group(struct by_survey_level *level, struct by_rng 
     }
     search(&c, rng, numbers + n);
     number(&c, level);
-    level->doubtful = doubt(&c);
+    level->doubtful = is_doubtful(&c);
   }
   bool failed = !memory || !numbers;
   free(memory);
@@ -213,10 +207,6 @@ enum banyan_status by_survey_group(struct by_survey_level *level, struct by_rng 
 }
 
 enum { THIRDS = 16 };
-
-static const double equal = 1.06;  /* rates of which none is more times the least count as equal */
-static const double spread = 1.15; /* the same of links, if each is no more than `equal` times the one below it */
-static const double limits = 0.95; /* a unit that does less of what its links can do has a limit of its own */
 
 struct sketch {
   const struct by_survey *survey;
@@ -251,7 +241,8 @@ static enum banyan_status make_alike(double *values, size_t n, double most) {
   qsort(sorted, n, sizeof *sorted, ascending);
   for (size_t first = 0, end; first < n; first = end) {
     double least = *sorted[first], below = least, sum = 0;
-    for (end = first; end < n && *sorted[end] <= fmin(least * most, below * equal); end++) sum += below = *sorted[end];
+    for (end = first; end < n && *sorted[end] <= fmin(least * most, below * by_limit_equal); end++)
+      sum += below = *sorted[end];
     for (size_t i = first; i < end; i++) *sorted[i] = three_digits(sum / (double)(end - first));
   }
   free(sorted);
@@ -270,8 +261,8 @@ static enum banyan_status take_rates(struct sketch *s) {
   for (uint32_t u = 0; u < n; u++)
     for (uint32_t v = 0; v < n; v++)
       if (u != v && !(level->times[(size_t)u * n + v] > 0)) s->rate[(size_t)u * n + v] = fmin(s->out[u], s->in[v]);
-  BY_TRY(make_alike(s->out, 2 * (size_t)n, equal)); /* `in` lies behind it */
-  return make_alike(s->rate, (size_t)n * n, equal);
+  BY_TRY(make_alike(s->out, 2 * (size_t)n, by_limit_equal)); /* `in` lies behind it */
+  return make_alike(s->rate, (size_t)n * n, by_limit_equal);
 }
 
 /* ---- delays */
@@ -346,7 +337,7 @@ static enum banyan_status limit_unit(struct sketch *s, uint32_t u, uint32_t grou
   for (uint32_t v = u % parts; v < n; v += parts)
     if (group == UINT32_MAX || s->level->group_of[v] == group)
       out += s->rate[(size_t)u * n + v], in += s->rate[(size_t)v * n + u];
-  if (s->out[u] >= limits * out && s->in[u] >= limits * in) return BANYAN_OK;
+  if (s->out[u] >= by_limit_alike * out && s->in[u] >= by_limit_alike * in) return BANYAN_OK;
   struct by_node *node = by_topology_builder_node(&s->builder, s->node[u]);
   if (node->kind == BY_NODE_HOST) {
     node->out.all = s->out[u];
@@ -497,7 +488,7 @@ enum banyan_status by_survey_infer_links(uint32_t n, const struct by_survey_link
   }
   for (uint32_t h = 0; h < n && status == BANYAN_OK; h++)
     status = by_topology_builder_add(&builder, BY_NODE_HOST, hosts[h], NULL);
-  if (status == BANYAN_OK) status = make_alike(rates, 2 * (size_t)n_links, spread);
+  if (status == BANYAN_OK) status = make_alike(rates, 2 * (size_t)n_links, by_limit_more);
   if (status == BANYAN_OK) status = add_links(&builder, links, n_links, rates);
   status = by_topology_builder_end(&builder, status, NULL, out);
   free(rates);
@@ -507,10 +498,6 @@ enum banyan_status by_survey_infer_links(uint32_t n, const struct by_survey_link
 /* ---- what a link carries, from several tries */
 
 enum { WRONG = 8 }; /* Number of tries of which the largest may be wrong. */
-
-static const double equal_ways = 1.3; /* Maximum ratio of a link's directions that count as equally fast. */
-static const double alike = 0.95;     /* Minimum ratio of two rates that agree. */
-static const double much = 0.9;       /* Minimum ratio to the largest rate that counts. */
 
 void by_link_tries_add(struct by_link_tries *tries, double there, double back) {
   tries->found[0][tries->n] = there;
@@ -533,7 +520,7 @@ static bool is_equal(const struct by_link_tries *tries) {
   double most[2], next[2];
   for (int way = 0; way < 2; way++) find_largest(tries, way, &most[way], &next[way]);
   int faster = most[1] > most[0];
-  double least = equal_ways * most[!faster];
+  double least = by_limit_directions * most[!faster];
   return most[faster] <= least || (tries->n >= BY_LINK_MIN_UNEQUAL && next[faster] <= least);
 }
 
@@ -552,8 +539,8 @@ double by_link_tries_rate(const struct by_link_tries *tries, int way, bool *agre
   *agreed = false;
   if (tries->n < (same ? BY_LINK_MIN : BY_LINK_MIN_UNEQUAL)) return found[0];
   double most = found[n / WRONG];
-  for (uint32_t i = 0; i + 1 < n && found[i] >= much * most; i++)
-    if (found[i + 1] > 0 && found[i + 1] >= alike * found[i]) {
+  for (uint32_t i = 0; i + 1 < n && found[i] >= by_limit_full * most; i++)
+    if (found[i + 1] > 0 && found[i + 1] >= by_limit_alike * found[i]) {
       *agreed = true;
       return found[i];
     }
