@@ -23,7 +23,7 @@ static const struct by_field fields[] = {
     BY_FIELD(by_carried_message, plan_ranks, BY_FIELD_U32),
     BY_FIELD(by_carried_message, plan_of.bytes, BY_FIELD_BYTES)};
 
-enum { LEAST_HOST = 4 + 4 };
+enum { MIN_HOST = 4 + 4 };
 
 static void write(struct by_writer *writer, const struct by_carried_message *message) {
   by_fields_write(writer, BY_FIELDS(fields), message);
@@ -55,7 +55,7 @@ enum banyan_status by_carried_message_read(const void *bytes, size_t length, str
   by_reader_init(&reader, bytes, length);
   *out = (struct by_carried_message){0};
   BY_TRY(by_fields_read(&reader, arena, BY_FIELDS(fields), what, out));
-  out->n_hosts = by_read_count(&reader, LEAST_HOST);
+  out->n_hosts = by_read_count(&reader, MIN_HOST);
   out->hosts = BY_ARENA_ARRAY(arena, struct by_carried_host, (size_t)out->n_hosts + 1);
   if (!out->hosts) return by_fail(BANYAN_ERR_NO_MEMORY, "%s: out of memory for %u hosts", what, out->n_hosts);
   for (uint32_t h = 0; h < out->n_hosts; h++) {

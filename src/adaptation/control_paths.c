@@ -46,9 +46,9 @@ void by_path_message_write(struct by_writer *writer, const struct by_path_messag
 
 static enum banyan_status read_rates(struct by_reader *reader, uint32_t processes, struct by_path_message *out) {
   out->n = by_read_count(reader, RATE_BYTES);
-  if (out->n > BY_PATH_REPORT_MOST)
+  if (out->n > BY_PATH_REPORT_MAX)
     return by_fail(BANYAN_ERR_PROTOCOL, "a report of paths names %u of them, at most %d are allowed", out->n,
-                   BY_PATH_REPORT_MOST);
+                   BY_PATH_REPORT_MAX);
   for (uint32_t i = 0; i < out->n; i++) {
     BY_TRY(by_fields_read(reader, NULL, BY_FIELDS(rate_fields), "a report of paths", &out->rates[i]));
     if (out->rates[i].process >= processes)
@@ -76,18 +76,18 @@ enum banyan_status by_path_message_read(const void *bytes, size_t length, uint32
 const struct by_feature_key by_adaptation_key = {.bytes = sizeof(struct by_adaptation)};
 
 enum {
-  MANY = 256,               /* Connections above which looks are rarer. */
-  MOST_RECEIVED_MS = 60000, /* Maximum milliseconds of receiving without a call. */
-  LATE_MS = 100             /* Maximum delay between messages to the two ends of a probe. */
+  MANY = 256,              /* Connections above which looks are rarer. */
+  MAX_RECEIVED_MS = 60000, /* Maximum milliseconds of receiving without a call. */
+  LATE_MS = 100            /* Maximum delay between messages to the two ends of a probe. */
 };
 
 static const double whole = 1e6; /* Millionths of a whole. */
 
-_Static_assert((int)BY_PATH_REPORT_MOST == (int)BY_CLUSTER_PATHS, "a report holds all paths that are watched");
+_Static_assert((int)BY_PATH_REPORT_MAX == (int)BY_CLUSTER_PATHS, "a report holds all paths that are watched");
 
 /* Sends a message, or drops it if the queue is full: late paths are of no use. */
 static void send_message(const struct by_control_peer *peer, const struct by_path_message *message) {
-  uint8_t bytes[BY_PATH_MESSAGE_MOST];
+  uint8_t bytes[BY_PATH_MESSAGE_MAX];
   struct by_writer writer;
   by_writer_init(&writer, bytes, sizeof bytes);
   by_path_message_write(&writer, message);
@@ -170,7 +170,7 @@ static void send_probe(const struct by_control_paths *paths, uint32_t process, u
 /* Receives arriving data for `milliseconds`, though no call is in progress. */
 static void receive_for(struct by_job *job, uint64_t milliseconds) {
   by_job_lock(job);
-  by_progress_receive(job, MIN(milliseconds, MOST_RECEIVED_MS) * BY_MILLISECOND);
+  by_progress_receive(job, MIN(milliseconds, MAX_RECEIVED_MS) * BY_MILLISECOND);
   by_job_unlock(job);
 }
 

@@ -32,7 +32,7 @@ struct by_path_test {
                      for within + lasts this process receives, though no call is in progress. */
 };
 
-enum { BY_PATH_REPORT_MOST = 64 /* rates of one */, BY_PATH_MESSAGE_MOST = 16 + 24 * BY_PATH_REPORT_MOST };
+enum { BY_PATH_REPORT_MAX = 64 /* rates of one */, BY_PATH_MESSAGE_MAX = 16 + 24 * BY_PATH_REPORT_MAX };
 
 struct by_path_message {
   enum by_path_message_kind kind;
@@ -41,7 +41,7 @@ struct by_path_message {
   struct by_path_test test;
   uint64_t bandwidth; /* Bit/s at which it received the second part; 0: the first part took too long. */
   uint32_t n;
-  struct by_path_rate rates[BY_PATH_REPORT_MOST];
+  struct by_path_rate rates[BY_PATH_REPORT_MAX];
 };
 
 /* At most BY_PATH_MESSAGE_MOST bytes. */

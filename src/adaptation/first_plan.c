@@ -28,7 +28,7 @@
 
 /* ---- plans of jobs that were given none */
 
-enum { MOST_HOSTS = 128, MOST_PATH = 4096, TRIES = 3 };
+enum { MAX_HOSTS = 128, MAX_PATH = 4096, TRIES = 3 };
 
 /* The next step of all ranks, which rank 0 chooses. */
 enum step {
@@ -47,7 +47,7 @@ struct automatic {
   char *facts; /* BY_HOST_FACTS for each rank, then those of hosts */
   const char **hosts;
   struct by_network_key key;
-  char folder[MOST_PATH]; /* The cache's folder; "": none. */
+  char folder[MAX_PATH]; /* The cache's folder; "": none. */
   struct by_topology *site;
   struct by_text planner; /* key.planner */
   struct by_network_entry entry;
@@ -85,7 +85,7 @@ static bool read_site(struct automatic *a, const char *path) {
 /* Finds a site file: the user's precedes that of all users. */
 static bool find_site(struct automatic *a) {
   const char *settings = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-  char path[MOST_PATH];
+  char path[MAX_PATH];
   int length = -1;
   if (settings && *settings == '/')
     length = snprintf(path, sizeof path, "%s/banyan/topology.json", settings);
@@ -382,9 +382,9 @@ static enum step look_around(struct automatic *a) {
   const struct by_job *job = a->comm->job;
   if (find_site(a)) return PLAN_FROM_SITE;
   if (by_job_settings(job)->deterministic) return KEEP_BUILTIN;
-  if (by_job_hosts(job)->n <= MOST_HOSTS) return MEASURE;
+  if (by_job_hosts(job)->n <= MAX_HOSTS) return MEASURE;
   by_info("plan", "the job keeps its built-in plans: at most %d hosts are measured when a job starts, not %u",
-          MOST_HOSTS, by_job_hosts(job)->n);
+          MAX_HOSTS, by_job_hosts(job)->n);
   return KEEP_BUILTIN;
 }
 
@@ -515,12 +515,12 @@ static enum banyan_status read_topology(struct banyan_comm *comm) {
   return BANYAN_OK;
 }
 
-static const uint64_t most_fitting = 50 * BY_MILLISECOND;
+static const uint64_t max_fitting = 50 * BY_MILLISECOND;
 
 /* The other ranks wait for rank 0's plan anyway. */
 static void fit_machine(const struct banyan_comm *comm) {
   const struct by_job *job = comm->job;
-  if (comm->rank == 0 && by_job_hosts(job)->n > 1 && !by_job_settings(job)->deterministic) by_machine_fit(most_fitting);
+  if (comm->rank == 0 && by_job_hosts(job)->n > 1 && !by_job_settings(job)->deterministic) by_machine_fit(max_fitting);
 }
 
 /* Plans for an unknown network. *decision: what the members of the next membership need not find again. */

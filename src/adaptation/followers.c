@@ -10,7 +10,7 @@
 
 enum {
   FIRST_PAUSE_MS = 1000, /* Pause before a rejected plan is proposed again; it doubles each time. */
-  MOST_FAILURES = 6      /* Maximum of proposals that fail in a row. */
+  MAX_FAILURES = 6       /* Maximum of proposals that fail in a row. */
 };
 
 struct follower {
@@ -40,7 +40,7 @@ static void propose(void *context);
 
 /* Handles a rejected plan: the communicator may have been busy with another one, or a rank was late. */
 static void keeps_its_plan(struct follower *follower) {
-  if (follower->failures == MOST_FAILURES) return;
+  if (follower->failures == MAX_FAILURES) return;
   by_loop_set_delay(by_job_loop(follower->followers->job), &follower->again,
                     FIRST_PAUSE_MS * BY_MILLISECOND << follower->failures++);
 }

@@ -18,14 +18,14 @@
 #include "text.h"
 
 enum {
-  MOST_GROUPS = 4096, /* Groups that are planned for; further ones keep their built-in plans. */
-  MOST_KEPT = 256,    /* Sets without a group whose plans are kept for later groups. */
-  COLLECT_MS = 20,    /* Pause after a request, as the groups of a split ask at the same time. */
-  BURST = 256,        /* Proposals at a time. */
-  BURST_US = 10000,   /* Microseconds between bursts. */
-  FIRST_PAUSE_S = 1,  /* Seconds before a rejected plan is proposed again; they double each time. */
-  MOST_FAILURES = 6,  /* Maximum of proposals that fail in a row. */
-  MOST_SENT = 4 << 20 /* Maximum of tree vertices for some collectives in a proposal, times its receivers. */
+  MAX_GROUPS = 4096, /* Groups that are planned for; further ones keep their built-in plans. */
+  MAX_KEPT = 256,    /* Sets without a group whose plans are kept for later groups. */
+  COLLECT_MS = 20,   /* Pause after a request, as the groups of a split ask at the same time. */
+  BURST = 256,       /* Proposals at a time. */
+  BURST_US = 10000,  /* Microseconds between bursts. */
+  FIRST_PAUSE_S = 1, /* Seconds before a rejected plan is proposed again; they double each time. */
+  MAX_FAILURES = 6,  /* Maximum of proposals that fail in a row. */
+  MAX_SENT = 4 << 20 /* Maximum of tree vertices for some collectives in a proposal, times its receivers. */
 };
 
 /* A communicator that has asked. */
@@ -90,9 +90,8 @@ static struct group *find_group(const struct by_group_plans *plans, uint32_t com
 }
 
 static void add_group(struct by_group_plans *plans, const struct by_plan_want *want) {
-  if (plans->n_groups == MOST_GROUPS) {
-    by_debug("plan", "communicator %08x keeps its built-in plan: %d others have asked for one", want->comm,
-             MOST_GROUPS);
+  if (plans->n_groups == MAX_GROUPS) {
+    by_debug("plan", "communicator %08x keeps its built-in plan: %d others have asked for one", want->comm, MAX_GROUPS);
     return;
   }
   struct group *group = calloc(1, sizeof *group + want->n * sizeof *group->processes);
@@ -165,7 +164,7 @@ static void find_sets(struct by_group_plans *plans) {
   }
   for (set = LIST_FIRST(&plans->sets); set; set = next) {
     next = LIST_NEXT(set, entry);
-    if (!set->groups && ++kept > MOST_KEPT) free_set(set);
+    if (!set->groups && ++kept > MAX_KEPT) free_set(set);
   }
   free(nodes);
 }
@@ -277,7 +276,7 @@ static void free_asked(struct asked *asked) {
  * another plan. Under lock. */
 static void note_failure(struct by_group_plans *plans, const struct asked *asked) {
   struct group *group = find_group(plans, asked->comm);
-  if (!group || group->proposed != asked->number || group->failures == MOST_FAILURES) return;
+  if (!group || group->proposed != asked->number || group->failures == MAX_FAILURES) return;
   group->again = by_clock_now(&by_clock_system) + (FIRST_PAUSE_S * BY_SECOND << group->failures++);
   pthread_cond_broadcast(&plans->changed);
 }
@@ -316,7 +315,7 @@ static bool next_proposal(struct by_group_plans *plans, struct proposal *out) {
   LIST_INSERT_HEAD(&plans->asked, out->asked, entry);
   if (out->processes && by_plan_expand(group->set->plan, group->place, group->n, &out->plan) == BANYAN_OK)
     memcpy(out->processes, group->processes, group->n * sizeof *out->processes);
-  if (out->plan) by_plan_limit_own(out->plan, MOST_SENT / group->n);
+  if (out->plan) by_plan_limit_own(out->plan, MAX_SENT / group->n);
   if (out->plan) out->plan->origin = (struct by_plan_origin){plans->network->source, false};
   return true;
 }

@@ -13,7 +13,7 @@
 #include "interface.h"
 #include "text.h"
 
-enum { MOST_FILE = 16 << 20, MOST_ADDRESS = 64 };
+enum { MAX_FILE = 16 << 20, MAX_ADDRESS = 64 };
 
 static const char *next_line(const char *line) {
   const char *end = strchr(line, '\n');
@@ -23,7 +23,7 @@ static const char *next_line(const char *line) {
 /* Finds the neighbour in lines of "IP type flags MAC mask device". `device` NULL: at any. */
 static bool find_mac(const char *neighbours, const char *ip, const char *device, char *mac) {
   for (const char *line = next_line(neighbours); *line; line = next_line(line)) {
-    char name[MOST_ADDRESS], found[18], at[IF_NAMESIZE];
+    char name[MAX_ADDRESS], found[18], at[IF_NAMESIZE];
     if (sscanf(line, "%63s 0x%*x 0x%*x %17s %*s %15s", name, found, at) != 3 || strcmp(name, ip) != 0) continue;
     if (strcmp(found, "00:00:00:00:00:00") == 0) continue; /* The neighbour did not answer. */
     if (device && strcmp(at, device) != 0) continue;
@@ -52,15 +52,15 @@ static bool read_route6(const char *line, char *ip, char *device) {
   return inet_ntop(AF_INET6, &address, ip, INET6_ADDRSTRLEN) != NULL;
 }
 
-void by_host_facts_gateways(bool ipv6, const char *routes, const char *neighbours, char *out, size_t room) {
+void by_host_facts_gateways(bool ipv6, const char *routes, const char *neighbours, char *out, size_t capacity) {
   size_t length = 0;
-  snprintf(out, room, "-");
+  snprintf(out, capacity, "-");
   for (const char *line = ipv6 ? routes : next_line(routes); *line; line = next_line(line)) {
     char ip[INET6_ADDRSTRLEN], mac[18], device[IF_NAMESIZE];
     if (!(ipv6 ? read_route6(line, ip, device) : read_route(line, ip))) continue;
     if (!find_mac(neighbours, ip, ipv6 ? device : NULL, mac) || strstr(out, mac)) continue;
-    int added = snprintf(out + length, room - length, "%s%s", length ? "," : "", mac);
-    if (added < 0 || (size_t)added >= room - length) {
+    int added = snprintf(out + length, capacity - length, "%s%s", length ? "," : "", mac);
+    if (added < 0 || (size_t)added >= capacity - length) {
       out[length] = '\0';
       return;
     }
@@ -122,31 +122,31 @@ static void list_neighbours6(struct by_text *text) {
 
 /* ---- all of it */
 
-static void find_gateways(bool ipv6, char *out, size_t room) {
+static void find_gateways(bool ipv6, char *out, size_t capacity) {
   struct by_text listed;
   char *routes = NULL, *neighbours = NULL;
   size_t length;
   by_text_init(&listed);
   if (ipv6) list_neighbours6(&listed);
-  bool known = by_read_file("routes", ipv6 ? "/proc/net/ipv6_route" : "/proc/net/route", MOST_FILE, &routes, &length) ==
+  bool known = by_read_file("routes", ipv6 ? "/proc/net/ipv6_route" : "/proc/net/route", MAX_FILE, &routes, &length) ==
                BANYAN_OK;
-  if (known && !ipv6) known = by_read_file("neighbours", "/proc/net/arp", MOST_FILE, &neighbours, &length) == BANYAN_OK;
+  if (known && !ipv6) known = by_read_file("neighbours", "/proc/net/arp", MAX_FILE, &neighbours, &length) == BANYAN_OK;
   if (known && !listed.failed)
-    by_host_facts_gateways(ipv6, routes, ipv6 ? by_text_get(&listed) : neighbours, out, room);
+    by_host_facts_gateways(ipv6, routes, ipv6 ? by_text_get(&listed) : neighbours, out, capacity);
   free(routes);
   free(neighbours);
   by_text_fini(&listed);
 }
 
 /* Each interface has one rate, in the kernel's order. */
-static void add_rates(const char *filter, char *out, size_t room) {
+static void add_rates(const char *filter, char *out, size_t capacity) {
   struct by_interface *links = NULL;
   size_t n = 0, length = 0;
-  snprintf(out, room, "-");
+  snprintf(out, capacity, "-");
   if (by_interface_list_links(filter, &links, &n) != BANYAN_OK) return;
-  for (size_t i = 0; i < n && length + 1 < room; i++) {
+  for (size_t i = 0; i < n && length + 1 < capacity; i++) {
     if (!(links[i].speed > 0)) continue;
-    int added = snprintf(out + length, room - length, "%s%.0f", length ? "," : "", links[i].speed * 1e-6);
+    int added = snprintf(out + length, capacity - length, "%s%.0f", length ? "," : "", links[i].speed * 1e-6);
     length += added > 0 ? (size_t)added : 0;
   }
   free(links);

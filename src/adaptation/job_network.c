@@ -24,14 +24,14 @@ void by_network_message_write(struct by_writer *writer, const struct by_network_
 enum banyan_status by_network_message_read(const void *bytes, size_t length, struct by_network_message *out) {
   static const char what[] = "a message about the network";
   struct by_reader reader;
-  size_t room;
+  size_t capacity;
   by_reader_init(&reader, bytes, length);
   *out = (struct by_network_message){0};
   BY_TRY(by_fields_read(&reader, NULL, BY_FIELDS(fields), what, out));
-  out->nodes = by_read_blob(&reader, &room);
-  out->n_hosts = (uint32_t)(room / 4);
+  out->nodes = by_read_blob(&reader, &capacity);
+  out->n_hosts = (uint32_t)(capacity / 4);
   out->text = (const char *)by_read_blob(&reader, &out->length);
-  if (room % 4) return by_fail(BANYAN_ERR_PROTOCOL, "%s: its list of nodes has %zu bytes", what, room);
+  if (capacity % 4) return by_fail(BANYAN_ERR_PROTOCOL, "%s: its list of nodes has %zu bytes", what, capacity);
   return by_reader_check(&reader, what);
 }
 
@@ -52,10 +52,10 @@ uint32_t by_job_successors(const struct by_job *job, uint32_t out[BY_JOB_SUCCESS
 
 static void send_message(const struct by_job *job, const struct by_network_message *message) {
   uint32_t ranks[BY_JOB_SUCCESSORS], n = by_job_successors(job, ranks);
-  size_t room = BY_NETWORK_FIXED_BYTES + 4 * (size_t)message->n_hosts + message->length;
+  size_t capacity = BY_NETWORK_FIXED_BYTES + 4 * (size_t)message->n_hosts + message->length;
   struct by_writer writer;
-  uint8_t *bytes = malloc(room);
-  by_writer_init(&writer, bytes, bytes ? room : 0);
+  uint8_t *bytes = malloc(capacity);
+  by_writer_init(&writer, bytes, bytes ? capacity : 0);
   by_network_message_write(&writer, message);
   for (uint32_t i = 0; i < n && !writer.failed; i++)
     by_control_send(by_job_control(job), ranks[i], NETWORK, bytes, writer.length, "the topology of the job");

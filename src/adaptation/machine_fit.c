@@ -156,9 +156,9 @@ static void stay_on(int processor) {
   (void)sched_setaffinity(0, sizeof one, &one);
 }
 
-static enum banyan_status init(struct fit *fit, uint64_t most, bool encrypted) {
+static enum banyan_status init(struct fit *fit, uint64_t max, bool encrypted) {
   *fit = (struct fit){.near = {-1, -1}, .far = {-1, -1}, .near_epoll = -1, .far_epoll = -1};
-  fit->until = by_clock_now(&by_clock_system) + most;
+  fit->until = by_clock_now(&by_clock_system) + max;
   fit->bytes = calloc(2, LONG);
   if (!fit->bytes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for messages");
   fit->sum = fit->bytes + FLOATS;
@@ -329,9 +329,9 @@ static enum banyan_status run_threads(struct fit *fit) {
   return fit->status == BANYAN_OK ? BANYAN_OK : by_fail(fit->status, "%s", fit->error);
 }
 
-enum banyan_status by_fit_measure(uint64_t most, bool encrypted, struct by_fit_samples *out) {
+enum banyan_status by_fit_measure(uint64_t max, bool encrypted, struct by_fit_samples *out) {
   struct fit fit;
-  enum banyan_status status = init(&fit, most, encrypted);
+  enum banyan_status status = init(&fit, max, encrypted);
   fit.samples = out;
   out->encrypted = encrypted;
   if (status == BANYAN_OK) status = run_threads(&fit);
@@ -382,7 +382,7 @@ static enum banyan_status keep(const struct by_cost_machine *machine, const stru
   return BANYAN_OK;
 }
 
-void by_machine_fit(uint64_t most) {
+void by_machine_fit(uint64_t max) {
   const struct by_cost_machine machine = by_machine_get();
   struct by_cost_rates rates = by_cost_defaults();
   struct by_fit_samples samples;
@@ -394,7 +394,7 @@ void by_machine_fit(uint64_t most) {
     by_warn("plan", "the costs of this machine are measured again: %s", banyan_error_text());
     (void)unlink(path); /* the usual ones are used if they cannot be measured now */
   }
-  status = by_fit_measure(most, machine.encrypted, &samples);
+  status = by_fit_measure(max, machine.encrypted, &samples);
   if (status == BANYAN_OK) status = by_fit_costs(&samples, &rates);
   if (status == BANYAN_OK) status = keep(&machine, &rates);
   if (status != BANYAN_OK) by_info("plan", "the usual costs are used: %s", banyan_error_text());

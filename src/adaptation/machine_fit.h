@@ -21,7 +21,7 @@ struct by_fit_samples {
 
 /* Takes the blocks by turns. Makes a thread, which is gone afterwards. BANYAN_ERR_TIMEOUT: it would take longer than
  * `most` nanoseconds; BANYAN_ERR_SYSTEM: no TCP on this machine. */
-BANYAN_CHECK enum banyan_status by_fit_measure(uint64_t most, bool encrypted, struct by_fit_samples *out);
+BANYAN_CHECK enum banyan_status by_fit_measure(uint64_t max, bool encrypted, struct by_fit_samples *out);
 /* Changes hop, message and byte to the medians of the blocks, as far as to a quarter and to four times what they are;
  * bytes that are encrypted to 16 times.
  * BANYAN_ERR_UNSUPPORTED: load disturbs; the medians of the earlier and the later half differ by more than a fifth. */
@@ -30,6 +30,6 @@ BANYAN_CHECK enum banyan_status by_fit_costs(const struct by_fit_samples *sample
 /* Measures and keeps the costs of this machine, of encrypted connections where jobs encrypt (by_machine_get), if none
  * are kept or what is kept cannot be used, which is logged. Nothing is done without a folder for them, see
  * by_cache_folder. Takes `most` nanoseconds at most; 10 ms where nothing disturbs. */
-void by_machine_fit(uint64_t most);
+void by_machine_fit(uint64_t max);
 
 #endif

@@ -31,7 +31,7 @@ static void log_pairs(const struct by_measurement *m) {
 /* ---- a survey */
 
 /* Where the time is limited: fans, two tournaments and something for groups, if there are few hosts. */
-static uint32_t most_experiments(const struct by_measurement *m) {
+static uint32_t max_experiments(const struct by_measurement *m) {
   uint32_t enough = 3 * m->n + 4;
   return by_measure_is_quick(m) ? MIN(enough, m->n <= 8 ? 24 : m->n <= 16 ? 40 : 64) : 0;
 }
@@ -54,7 +54,7 @@ static enum banyan_status conduct(struct by_measurement *m, struct by_survey *su
 
 enum banyan_status by_measure_survey(struct by_measurement *m, bool is_site, struct by_topology **out) {
   struct by_survey *survey;
-  BY_TRY(by_survey_create(m->n, m->pairs.delay, SEED, most_experiments(m), &survey));
+  BY_TRY(by_survey_create(m->n, m->pairs.delay, SEED, max_experiments(m), &survey));
   enum banyan_status status = conduct(m, survey);
   if (status == BANYAN_OK)
     status = (is_site ? by_survey_infer_site : by_survey_infer)(survey, "measured", m->names, out);

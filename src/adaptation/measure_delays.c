@@ -13,10 +13,10 @@
 enum {
   OVER = -1,
   QUESTIONS = 40, /* without more; the first one makes the connection and does not count */
-  LEAST_QUESTIONS = 4,
+  MIN_QUESTIONS = 4,
   TRIES = 3,
   FIRST_BYTES = 4 << 10,
-  MOST_BYTES = 1 << 20,
+  MAX_BYTES = 1 << 20,
   QUICK_RATES = 4 /* of how many others a host is asked for a rate, where it is to be quick */
 };
 
@@ -25,11 +25,11 @@ enum {
  * with which it is asked for a rate: where it is to be quick, what has longer ones is not measured. */
 struct care {
   double long_enough, timeout;
-  int questions, least_questions, tries, grows;
+  int questions, min_questions, tries, grows;
   double longest;
 };
 
-static const struct care usual = {5e-3, 0.1, QUESTIONS, LEAST_QUESTIONS, TRIES, 2, INFINITY};
+static const struct care usual = {5e-3, 0.1, QUESTIONS, MIN_QUESTIONS, TRIES, 2, INFINITY};
 static const struct care quick_care = {2e-3, 0.01, 10, 2, 1, 4, 0.02};
 
 struct asking {
@@ -62,10 +62,10 @@ static enum banyan_status ask(const struct asking *a, int64_t bytes, double *sec
 }
 
 /* A message that takes long may have been late: the fastest of some tries counts. */
-static enum banyan_status ask_again(const struct asking *a, int64_t bytes, double least, double *seconds) {
+static enum banyan_status ask_again(const struct asking *a, int64_t bytes, double min, double *seconds) {
   double again;
   BY_TRY(ask(a, bytes, seconds));
-  for (int i = 1; i < a->care.tries && *seconds - least >= a->care.long_enough; i++) {
+  for (int i = 1; i < a->care.tries && *seconds - min >= a->care.long_enough; i++) {
     BY_TRY(ask(a, bytes, &again));
     *seconds = fmin(*seconds, again);
   }
@@ -76,21 +76,21 @@ static enum banyan_status ask_again(const struct asking *a, int64_t bytes, doubl
  * least is let through as the burst of an idle link. */
 static enum banyan_status ask_all(const struct asking *a, bool for_rate, double *delay, double *rate) {
   int64_t over = OVER;
-  double seconds, least = INFINITY;
+  double seconds, min = INFINITY;
   BY_TRY(ask(a, 0, &seconds));
   uint64_t start = by_clock_now(&by_clock_system);
-  for (int i = 0; i < a->care.questions && (i < a->care.least_questions || by_seconds_since(start) < a->care.timeout);
+  for (int i = 0; i < a->care.questions && (i < a->care.min_questions || by_seconds_since(start) < a->care.timeout);
        i++) {
     BY_TRY(ask(a, 0, &seconds));
-    least = fmin(least, seconds);
+    min = fmin(min, seconds);
   }
-  *delay = least / 2;
-  seconds = least;
-  for_rate &= least < a->care.longest;
-  for (int64_t bytes = FIRST_BYTES; for_rate && bytes <= MOST_BYTES && seconds - least < a->care.long_enough;
+  *delay = min / 2;
+  seconds = min;
+  for_rate &= min < a->care.longest;
+  for (int64_t bytes = FIRST_BYTES; for_rate && bytes <= MAX_BYTES && seconds - min < a->care.long_enough;
        bytes *= a->care.grows) {
-    BY_TRY(ask_again(a, bytes, least, &seconds));
-    *rate = fmin(8 * (double)bytes / fmax(seconds - least, 1e-9), BY_MAX_RATE);
+    BY_TRY(ask_again(a, bytes, min, &seconds));
+    *rate = fmin(8 * (double)bytes / fmax(seconds - min, 1e-9), BY_MAX_RATE);
   }
   return send_bytes(a, &over, sizeof over);
 }
@@ -100,7 +100,7 @@ static enum banyan_status answer_all(const struct asking *a) {
     int64_t bytes;
     BY_TRY(receive_bytes(a, &bytes, sizeof bytes));
     if (bytes == OVER) return BANYAN_OK;
-    if (bytes < 0 || bytes > MOST_BYTES)
+    if (bytes < 0 || bytes > MAX_BYTES)
       return by_fail(BANYAN_ERR_PROTOCOL, "rank %d asked with %lld bytes while measuring", a->peer, (long long)bytes);
     if (bytes > 0) BY_TRY(receive_bytes(a, a->memory, (size_t)bytes));
     BY_TRY(send_bytes(a, &bytes, sizeof bytes));
@@ -146,7 +146,7 @@ static enum banyan_status gather(struct banyan_comm *comm, const double *row, do
 enum banyan_status by_measure_delays(struct by_measurement *m, struct by_pairs_measured *out) {
   struct banyan_comm *comm = m->leaders;
   double *rows = calloc(2 * (size_t)comm->size, sizeof *rows);
-  char *memory = calloc(1, MOST_BYTES);
+  char *memory = calloc(1, MAX_BYTES);
   enum banyan_status status =
       rows && memory ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring delays");
   if (status == BANYAN_OK) status = meet_all(m, memory, rows, rows + comm->size, &out->late);
@@ -160,7 +160,7 @@ enum banyan_status by_measure_delays(struct by_measurement *m, struct by_pairs_m
 /* ---- all pairs at once: what has to wait for other answers is little where round trips are long */
 
 /* The first round makes the connection and does not count. Rounds go on for a while, as a busy machine answers late. */
-enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 12 };
+enum { MIN_ROUNDS = 3, MAX_ROUNDS = 12 };
 
 struct turn {
   uint32_t step;   /* sends and receives so far, two for each round */
@@ -178,7 +178,7 @@ static enum banyan_status take_turn(struct banyan_comm *comm, uint32_t peer, uin
                              .count = sizeof turn->message,
                              .root = (int)peer};
   if (begins && asks)
-    turn->message = round < LEAST_ROUNDS || (round < MOST_ROUNDS && by_seconds_since(start) < 2 * by_limit_probe_time);
+    turn->message = round < MIN_ROUNDS || (round < MAX_ROUNDS && by_seconds_since(start) < 2 * by_limit_probe_time);
   if (sends)
     call.send = &turn->message;
   else
@@ -202,7 +202,7 @@ static enum banyan_status ask_everyone(struct banyan_comm *comm, struct turn *tu
     bool ends = turn->step % 2 == 0, counts = ends && turn->step > 2 && r > comm->rank;
     double took = by_seconds_since(turn->begun) / 2;
     if (counts) delay[r] = delay[r] > 0 ? fmin(delay[r], took) : took;
-    if (!ends || (turn->message && turn->step < 2 * MOST_ROUNDS))
+    if (!ends || (turn->message && turn->step < 2 * MAX_ROUNDS))
       status = take_turn(comm, (uint32_t)r, start, turn, &requests[r]);
   }
   if (status != BANYAN_OK) banyan_comm_abort(comm, banyan_error_text()); /* no rank waits for the others' messages */
@@ -219,9 +219,9 @@ struct row {
 
 static void correct(void *context, uint32_t process, const struct by_meter *meter) {
   const struct row *row = context;
-  double most = (meter->trip * 1e-6 + by_limit_answers_in) / 2;
+  double max = (meter->trip * 1e-6 + by_limit_answers_in) / 2;
   for (uint32_t r = row->comm->rank + 1; meter->trip && r < row->comm->size; r++)
-    if (row->comm->processes[r] == process) row->delay[r] = fmin(row->delay[r], most);
+    if (row->comm->processes[r] == process) row->delay[r] = fmin(row->delay[r], max);
 }
 
 static void correct_all(struct banyan_comm *comm, double *delay) {

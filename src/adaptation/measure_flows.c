@@ -17,13 +17,13 @@
 /* As many as are allowed may go while as many wait for their answers. */
 enum {
   SLOTS = 2 * BY_MEASURE_DEPTH,
-  LEAST = 2,
-  MOST_MORE = 2,
+  MIN_ALLOWED = 2,
+  MAX_MORE = 2,
   FOUND = 3,  /* Values that are found of a flow. */
   ANSWERS = 1 /* Number of the subset that answers. */
 };
 
-enum { METERED = 16, LEAST_METERED = 32 << 10 }; /* bytes: shapers let the first ones through */
+enum { METERED = 16, MIN_METERED = 32 << 10 }; /* bytes: shapers let the first ones through */
 
 struct stream {
   uint32_t flow; /* its order */
@@ -85,7 +85,7 @@ static void read_meters(struct session *s) {
   for (uint32_t i = 0; i < s->n; i++) {
     struct stream *stream = &s->streams[i];
     if (!stream->before) stream->before = stream->taken;
-    if (stream->seen > 0 && stream->taken - stream->before >= LEAST_METERED)
+    if (stream->seen > 0 && stream->taken - stream->before >= MIN_METERED)
       stream->metered[stream->n_metered++ % METERED] = stream->seen;
   }
 }
@@ -122,7 +122,7 @@ static enum banyan_status begin_messages(struct session *s, uint32_t index, uint
      * These begin when its answer comes, and arrive as much later again. */
     double end = e->warm_up + e->duration + e->margin - (e->one_way ? 2 * stream->took : 0);
     if (stream->sends && at->begun <= end && stream->due < stream->allowed)
-      at->more = (uint8_t)MIN(stream->allowed - stream->due, MOST_MORE);
+      at->more = (uint8_t)MIN(stream->allowed - stream->due, MAX_MORE);
     stream->due += at->more;
     BY_TRY(begin(s, slot));
     n--;
@@ -135,7 +135,7 @@ static void take_answer(const struct session *s, struct stream *stream, const st
   double took = by_seconds_since(s->start) - at->begun, late = s->experiment->late;
   if (took <= late / 2) stream->allowed = MIN(stream->allowed + 1, s->experiment->depth);
   stream->took = took;
-  if (took > late) stream->allowed = MAX(stream->allowed - 1, LEAST);
+  if (took > late) stream->allowed = MAX(stream->allowed - 1, MIN_ALLOWED);
   stream->due -= at->more;
 }
 
@@ -245,14 +245,14 @@ static enum banyan_status make_streams(struct session *s) {
 }
 
 static enum banyan_status session_init(struct session *s) {
-  size_t most = s->experiment->n, block = s->experiment->max_block;
-  s->streams = calloc(most, sizeof *s->streams);
-  s->requests = calloc(most * SLOTS, sizeof(struct banyan_request *));
-  s->slots = calloc(most * SLOTS, sizeof *s->slots);
-  s->blocks = calloc(MOST_MORE + 1, block);
+  size_t max = s->experiment->n, block = s->experiment->max_block;
+  s->streams = calloc(max, sizeof *s->streams);
+  s->requests = calloc(max * SLOTS, sizeof(struct banyan_request *));
+  s->slots = calloc(max * SLOTS, sizeof *s->slots);
+  s->blocks = calloc(MAX_MORE + 1, block);
   if (!s->streams || !s->requests || !s->slots || !s->blocks)
     return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring flows");
-  for (size_t more = 0; more <= MOST_MORE; more++) s->blocks[more * block] = (char)more;
+  for (size_t more = 0; more <= MAX_MORE; more++) s->blocks[more * block] = (char)more;
   return make_streams(s);
 }
 
@@ -298,13 +298,13 @@ static bool takes(double seconds) {
 }
 
 enum banyan_status by_experiment_check(const struct by_experiment *e, const struct by_flow_order *orders,
-                                       uint32_t n_ranks, uint32_t n_most) {
-  if (e->n > n_most || e->max_block > BY_PROBE_MAX_BLOCK || e->depth > BY_MEASURE_DEPTH ||
+                                       uint32_t n_ranks, uint32_t max_flows) {
+  if (e->n > max_flows || e->max_block > BY_PROBE_MAX_BLOCK || e->depth > BY_MEASURE_DEPTH ||
       e->first > BY_MEASURE_DEPTH || !takes(e->warm_up) || !takes(e->duration) || !takes(e->margin) || !takes(e->late))
     return by_fail(BANYAN_ERR_PROTOCOL,
                    "rank 0 asked for an experiment of %u flows with %u messages of %u bytes, for %g, %g and %g s; at "
                    "most %u flows with %d messages of %d bytes can be",
-                   e->n, MAX(e->depth, e->first), e->max_block, e->warm_up, e->duration, e->margin, n_most,
+                   e->n, MAX(e->depth, e->first), e->max_block, e->warm_up, e->duration, e->margin, max_flows,
                    BY_MEASURE_DEPTH, BY_PROBE_MAX_BLOCK);
   for (uint32_t k = 0; orders && k < e->n; k++)
     if (orders[k].from >= n_ranks || orders[k].to >= n_ranks || orders[k].from == orders[k].to || !orders[k].block ||
@@ -318,10 +318,10 @@ enum banyan_status by_experiment_check(const struct by_experiment *e, const stru
 
 static enum banyan_status agree(struct by_measurement *m, struct by_experiment *experiment) {
   BY_TRY(banyan_broadcast(m->leaders, experiment, sizeof *experiment, BANYAN_UINT8, 0));
-  BY_TRY(by_experiment_check(experiment, NULL, m->n, m->n_most));
+  BY_TRY(by_experiment_check(experiment, NULL, m->n, m->max_flows));
   if (!experiment->n) return BANYAN_OK;
   BY_TRY(banyan_broadcast(m->leaders, m->orders, experiment->n * sizeof *m->orders, BANYAN_UINT8, 0));
-  return by_experiment_check(experiment, m->orders, m->n, m->n_most);
+  return by_experiment_check(experiment, m->orders, m->n, m->max_flows);
 }
 
 enum banyan_status by_measure_run(struct by_measurement *m, const struct by_experiment *experiment) {
@@ -370,14 +370,14 @@ static void name_hosts(struct by_measurement *m) {
   }
 }
 
-static enum banyan_status make_room(struct by_measurement *m) {
+static enum banyan_status allocate_arrays(struct by_measurement *m) {
   size_t n = m->n;
   bool leads = !m->leaders->rank;
-  m->n_most = MAX(2 * BY_MEASURE_LINKS_PER_HOST * m->n, by_sites_max_flows(MIN(m->n, BY_SITES_MAX)));
-  m->orders = calloc(m->n_most, sizeof *m->orders);
-  m->tried = calloc(FOUND * (size_t)m->n_most, sizeof *m->tried);
+  m->max_flows = MAX(2 * BY_MEASURE_LINKS_PER_HOST * m->n, by_sites_max_flows(MIN(m->n, BY_SITES_MAX)));
+  m->orders = calloc(m->max_flows, sizeof *m->orders);
+  m->tried = calloc(FOUND * (size_t)m->max_flows, sizeof *m->tried);
   if (leads) {
-    m->rates = calloc(m->n_most, sizeof *m->rates);
+    m->rates = calloc(m->max_flows, sizeof *m->rates);
     m->direct = calloc(n * n, 1);
     m->pairs.delay = calloc(3 * n * n + 2 * n, sizeof *m->pairs.delay);
     m->texts = calloc(n, sizeof *m->texts);
@@ -399,7 +399,7 @@ enum banyan_status by_measurement_begin(struct by_measurement *m) {
   m->n = m->leaders->size;
   for (uint32_t r = 0; all && r < m->n; r++) all[r] = (int)r;
   enum banyan_status status =
-      all ? make_room(m) : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring %u hosts", m->n);
+      all ? allocate_arrays(m) : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for measuring %u hosts", m->n);
   if (status == BANYAN_OK) status = banyan_comm_subset(m->leaders, all, (int)m->n, ANSWERS, &m->answers);
   free(all);
   BY_TRY(status);

@@ -32,7 +32,7 @@ struct hello {
 struct around {
   struct banyan_comm *comm;
   struct slot *slots; /* of all ranks */
-  uint8_t *heard;     /* from each */
+  uint8_t *received;  /* from each */
   int fd;
   uint32_t missing;
 };
@@ -78,8 +78,8 @@ static void receive(struct around *a) {
     ssize_t n = recv(a->fd, &hello, sizeof hello, MSG_TRUNC);
     if (n < 0) return;
     bool is_ours = n == sizeof hello && hello.nonce == a->slots[a->comm->rank].nonce && hello.from < a->comm->size;
-    if (!is_ours || a->heard[hello.from]) continue;
-    a->heard[hello.from] = 1;
+    if (!is_ours || a->received[hello.from]) continue;
+    a->received[hello.from] = 1;
     a->missing--;
   }
 }
@@ -97,7 +97,7 @@ static void look_around(struct around *a) {
   if (a->fd < 0) return;
   for (int i = 0; i < TIMES && a->missing; i++) {
     for (uint32_t r = 0; r < a->comm->size; r++)
-      if (!a->heard[r]) send_to(a, r);
+      if (!a->received[r]) send_to(a, r);
     until += by_clock_from_seconds(by_limit_min_slot);
     listen_until(a, until);
   }
@@ -116,14 +116,14 @@ enum banyan_status by_measure_direct(struct banyan_comm *comm, uint8_t *direct) 
   uint32_t n = comm->size;
   const struct by_address *first = by_member_address(member_of(comm, comm->rank), AF_INET);
   int family = first ? AF_INET : AF_INET6;
-  struct around a = {.comm = comm, .slots = calloc(n, sizeof *a.slots), .heard = calloc(n, 1), .missing = n - 1};
+  struct around a = {.comm = comm, .slots = calloc(n, sizeof *a.slots), .received = calloc(n, 1), .missing = n - 1};
   struct banyan_call call = {
-      .collective = BANYAN_GATHER, .dtype = BANYAN_UINT8, .send = a.heard, .recv = direct, .count = n};
+      .collective = BANYAN_GATHER, .dtype = BANYAN_UINT8, .send = a.received, .recv = direct, .count = n};
   a.fd = open_socket(family);
   enum banyan_status status =
-      a.slots && a.heard ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for looking around");
+      a.slots && a.received ? BANYAN_OK : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for looking around");
   if (status == BANYAN_OK) {
-    a.heard[comm->rank] = 1;
+    a.received[comm->rank] = 1;
     status = meet(&a, family);
   }
   if (status == BANYAN_OK) {
@@ -133,7 +133,7 @@ enum banyan_status by_measure_direct(struct banyan_comm *comm, uint8_t *direct) 
   }
   if (a.fd >= 0) close(a.fd);
   free(a.slots);
-  free(a.heard);
+  free(a.received);
   return status;
 }
 
@@ -221,13 +221,13 @@ static bool lacks_any(const struct wires *w) {
 /* Those that are open, there and then back. */
 static enum banyan_status run_round(struct by_measurement *m, struct wires *w) {
   uint32_t n = 0;
-  for (int way = 0; way < 2; way++)
+  for (int direction = 0; direction < 2; direction++)
     for (uint32_t i = 0; i < w->n; i++) {
       const struct wire *wire = &w->all[i];
       if (!by_link_tries_open(&wire->tries)) continue;
-      w->probes[n++] = (struct by_probe_flow){.round = (uint32_t)way,
-                                              .from = way ? wire->b : wire->a,
-                                              .to = way ? wire->a : wire->b,
+      w->probes[n++] = (struct by_probe_flow){.round = (uint32_t)direction,
+                                              .from = direction ? wire->b : wire->a,
+                                              .to = direction ? wire->a : wire->b,
                                               .delay = m->pairs.delay[(size_t)wire->a * m->n + wire->b]};
     }
   BY_TRY(by_measure_lead_probes(m, w->probes, n, true));
@@ -288,12 +288,12 @@ static enum banyan_status choose_probes(const struct by_measurement *m, const st
                                         struct by_measured *out) {
   out->probes = calloc(2 * (size_t)w->n + 1, sizeof *out->probes);
   if (!out->probes) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for probes of a network");
-  for (uint32_t way = 0; way < 2; way++)
+  for (uint32_t direction = 0; direction < 2; direction++)
     for (uint32_t i = 0; i < w->n; i++) {
       const struct wire *wire = &w->all[i];
       bool agreed;
-      by_measure_add_probe(m, out, way, way ? wire->b : wire->a, way ? wire->a : wire->b);
-      out->probes[out->n_probes - 1].rate = by_link_tries_rate(&wire->tries, (int)way, &agreed);
+      by_measure_add_probe(m, out, direction, direction ? wire->b : wire->a, direction ? wire->a : wire->b);
+      out->probes[out->n_probes - 1].rate = by_link_tries_rate(&wire->tries, (int)direction, &agreed);
     }
   return BANYAN_OK;
 }

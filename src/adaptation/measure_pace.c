@@ -79,10 +79,10 @@ static uint32_t count_alike(const struct by_flow_order *orders, uint32_t n, cons
 
 /* What is known of what a host can send, or receive: single messages may have been late, but not all. */
 static double find_max_rate(const struct by_measurement *m, uint32_t host, bool receives) {
-  double most = receives ? m->received[host] : m->sent[host];
+  double max = receives ? m->received[host] : m->sent[host];
   for (uint32_t other = 0; other < m->n; other++)
-    most = fmax(most, m->pairs.rate[receives ? (size_t)other * m->n + host : (size_t)host * m->n + other]);
-  return most;
+    max = fmax(max, m->pairs.rate[receives ? (size_t)other * m->n + host : (size_t)host * m->n + other]);
+  return max;
 }
 
 /* What fills any link for some time when all are under way, in which a busy machine may have no time for one end. The
@@ -118,8 +118,8 @@ static enum banyan_status share_time(struct by_measurement *m, uint32_t left, st
   bool quick = by_measure_is_quick(m);
   struct pace pace = quick ? quick_pace : usual_pace;
   double trip = longest_trip(m, experiment->n), until = m->until;
-  double least = fmax(by_limit_min_slot, time_trips(trip)), remaining = until - by_seconds_since(m->start);
-  if (remaining < least + m->overhead) {
+  double min = fmax(by_limit_min_slot, time_trips(trip)), remaining = until - by_seconds_since(m->start);
+  if (remaining < min + m->overhead) {
     char limit[32], longest[32];
     return by_fail(BANYAN_ERR_TIMEOUT,
                    "%u hosts whose round trips take up to %s cannot be measured in %s, of which %.0f %% are left for "
@@ -127,7 +127,7 @@ static enum banyan_status share_time(struct by_measurement *m, uint32_t left, st
                    m->n, by_print_seconds(trip, longest), by_print_seconds(m->options.seconds, limit),
                    100 * fmax(remaining, 0) / m->options.seconds, left);
   }
-  double slot = quick ? fmax(fmin(remaining / left - m->overhead - get_margin(0), by_limit_max_slot), least)
+  double slot = quick ? fmax(fmin(remaining / left - m->overhead - get_margin(0), by_limit_max_slot), min)
                       : by_limit_max_slot + time_trips(trip);
   by_debug("measure", "%.1f ms for each of %u experiments, and %.1f ms before and after", 1e3 * slot, left,
            1e3 * m->overhead);
@@ -296,8 +296,9 @@ static bool is_known(const struct by_measurement *m, const struct by_probe_flow 
 
 static enum banyan_status probe_round(struct by_measurement *m, struct by_probe_flow *probes, uint32_t n, bool links) {
   struct by_experiment experiment = {.n = n};
-  uint32_t least_block = LINK_FIRST_BYTES;
-  if (n > m->n_most) return by_fail(BANYAN_ERR_ARGUMENT, "a round has %u probes; at most %u can be", n, m->n_most);
+  uint32_t min_block = LINK_FIRST_BYTES;
+  if (n > m->max_flows)
+    return by_fail(BANYAN_ERR_ARGUMENT, "a round has %u probes; at most %u can be", n, m->max_flows);
   for (uint32_t k = 0; k < n; k++) {
     size_t pair = (size_t)probes[k].from * m->n + probes[k].to;
     m->orders[k] = (struct by_flow_order){.from = probes[k].from, .to = probes[k].to};
@@ -316,10 +317,10 @@ static enum banyan_status probe_round(struct by_measurement *m, struct by_probe_
     if (probes[k].block) m->orders[k].block = probes[k].block; /* as the first time, so that they can be compared */
     probes[k].block = m->orders[k].block;
     experiment.max_block = MAX(experiment.max_block, probes[k].block);
-    least_block = MIN(least_block, probes[k].block);
+    min_block = MIN(min_block, probes[k].block);
   }
   if (links && experiment.one_way)
-    experiment.first = MIN(MAX(LINK_FIRST_BYTES / least_block, LINK_FIRST), BY_MEASURE_DEPTH);
+    experiment.first = MIN(MAX(LINK_FIRST_BYTES / min_block, LINK_FIRST), BY_MEASURE_DEPTH);
   BY_TRY(by_measure_run(m, &experiment));
   take(m, probes, n, links);
   return BANYAN_OK;

@@ -53,10 +53,10 @@ struct by_measurement {
   struct banyan_comm *leaders; /* A rank for each host, in the order of hosts. */
   struct banyan_comm *answers; /* The same ranks, for answers. */
   struct by_measure_options options;
-  uint32_t n;      /* Number of hosts. */
-  uint64_t start;  /* When it began. */
-  double until;    /* Seconds after the start until which experiments may run; INFINITY: no limit. */
-  uint32_t n_most; /* Maximum of flows in an experiment. */
+  uint32_t n;         /* Number of hosts. */
+  uint64_t start;     /* When it began. */
+  double until;       /* Seconds after the start until which experiments may run; INFINITY: no limit. */
+  uint32_t max_flows; /* Maximum of flows in an experiment. */
   struct by_flow_order *orders;
   double *tried; /* Results of the last experiment: rates, stalls and kernel rates, each of its n flows. */
   bool wired;    /* Hosts are wired to each other; round trips were measured all at once only. */
@@ -82,7 +82,7 @@ struct by_measure_sites {
 /* Returns BANYAN_ERR_PROTOCOL if no correct rank 0 asks for so much. `orders` NULL: they are not known yet. */
 BANYAN_CHECK enum banyan_status by_experiment_check(const struct by_experiment *experiment,
                                                     const struct by_flow_order *orders, uint32_t n_ranks,
-                                                    uint32_t n_most);
+                                                    uint32_t max_flows);
 /* Initialises all but `leaders`, `options`, `start` and `until`. Local. by_measurement_fini also destroys `leaders`. */
 BANYAN_CHECK enum banyan_status by_measurement_begin(struct by_measurement *m);
 void by_measurement_fini(struct by_measurement *m);

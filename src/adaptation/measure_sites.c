@@ -11,7 +11,7 @@
 #include "thresholds.h"
 
 enum {
-  MOST_TEXT = 16 << 20,
+  MAX_TEXT = 16 << 20,
   SITE = 2 /* Number of the subset of a site. */,
   MAX_TRIP = 2 /* Seconds: no round trip is so long. */
 };
@@ -143,7 +143,7 @@ static enum banyan_status pass(struct banyan_comm *comm, int peer, void *bytes, 
 static enum banyan_status send_outcome(struct banyan_comm *comm, const struct outcome *outcome) {
   uint64_t length = outcome->text.length;
   int64_t head[2] = {outcome->status, (int64_t)length};
-  if (outcome->text.failed || length > MOST_TEXT) head[0] = BANYAN_ERR_NO_MEMORY, head[1] = length = 0;
+  if (outcome->text.failed || length > MAX_TEXT) head[0] = BANYAN_ERR_NO_MEMORY, head[1] = length = 0;
   BY_TRY(pass(comm, 0, head, sizeof head));
   if (!length) return BANYAN_OK;
   char *text = malloc(length);
@@ -158,7 +158,7 @@ static enum banyan_status send_outcome(struct banyan_comm *comm, const struct ou
 static enum banyan_status receive_outcome(struct banyan_comm *comm, int leader, struct outcome *out) {
   int64_t head[2] = {0};
   BY_TRY(pass(comm, leader, head, sizeof head));
-  if (head[1] < 0 || head[1] > MOST_TEXT)
+  if (head[1] < 0 || head[1] > MAX_TEXT)
     return by_fail(BANYAN_ERR_PROTOCOL, "rank %d sent a topology of %lld bytes while measuring", leader,
                    (long long)head[1]);
   char *text = calloc(1, (size_t)head[1] + 1);
@@ -201,11 +201,12 @@ static enum banyan_status gather(struct by_measurement *m, const struct by_measu
 /* ---- between the sites */
 
 static double fastest(const struct by_measure_sites *sites, struct by_topology *const *topologies) {
-  double most = 0;
+  double max = 0;
   for (uint32_t s = 0; s < sites->n; s++)
     for (uint32_t i = 0; topologies[s] && i < topologies[s]->n_links; i++)
-      for (int way = 0; way < 2; way++) most = fmax(most, topologies[s]->links[i].capacity[way].all);
-  return most > 0 ? most : 1e9;
+      for (int direction = 0; direction < 2; direction++)
+        max = fmax(max, topologies[s]->links[i].capacity[direction].all);
+  return max > 0 ? max : 1e9;
 }
 
 static enum banyan_status lead(struct by_measurement *m, const struct by_measure_sites *sites,

@@ -30,18 +30,18 @@
 #define PROBE_FIELDS "round, from, to, rate, delay, block"
 
 enum {
-  MOST_BYTES = 8 << 20,
-  MOST_PLAN = 512 << 10, /* Maximum bytes of a plan; a longer one is made again, as fast as reading it. */
-  MOST_PATH = 4096,
-  MOST_ROUNDS = 8,
+  MAX_BYTES = 8 << 20,
+  MAX_PLAN = 512 << 10, /* Maximum bytes of a plan; a longer one is made again, as fast as reading it. */
+  MAX_PATH = 4096,
+  MAX_ROUNDS = 8,
   PROBES_PER_HOST = 6,
   NAME_BYTES = 16,
   DAY = 86400,
   TOLERANCE = 60,
-  MOST_DELAY_MS = 100 /* What has longer round trips is not measured when a job starts. */
+  MAX_DELAY_MS = 100 /* What has longer round trips is not measured when a job starts. */
 };
 
-static const struct by_doc_limits limits = {MOST_BYTES, 1 << 17, 1 << 20};
+static const struct by_doc_limits limits = {MAX_BYTES, 1 << 17, 1 << 20};
 
 /* ---- where */
 
@@ -66,13 +66,13 @@ static enum banyan_status identify(const struct by_network_key *key, struct by_k
 }
 
 /* The digest of what identifies a network names its file. */
-static enum banyan_status name_file(const char *folder, const struct by_network_key *key, char *out, size_t room) {
+static enum banyan_status name_file(const char *folder, const struct by_network_key *key, char *out, size_t capacity) {
   struct by_key digest = {0};
   char name[2 * NAME_BYTES + 1];
   BY_TRY(identify(key, &digest));
   by_print_hex(digest.bytes, NAME_BYTES, name);
-  int length = snprintf(out, room, "%s/" PREFIX "%s.json", folder, name);
-  if (length >= 0 && (size_t)length < room) return BANYAN_OK;
+  int length = snprintf(out, capacity, "%s/" PREFIX "%s.json", folder, name);
+  if (length >= 0 && (size_t)length < capacity) return BANYAN_OK;
   return by_fail(BANYAN_ERR_UNSUPPORTED, "the path of the cache, %s, is too long", folder);
 }
 
@@ -111,7 +111,7 @@ static enum banyan_status read_probe(const struct by_doc_path *place, const json
   json_t *rate, *delay;
   struct by_doc_path of_rate = {.above = place, .field = "rate"}, of_delay = {.above = place, .field = "delay"};
   BY_TRY(by_doc_fields(place, value, PROBE_FIELDS));
-  BY_TRY(by_doc_need_int(place, value, "round", MOST_ROUNDS - 1, &round));
+  BY_TRY(by_doc_need_int(place, value, "round", MAX_ROUNDS - 1, &round));
   BY_TRY(by_doc_need_int(place, value, "from", n - 1, &from));
   BY_TRY(by_doc_need_int(place, value, "to", n - 1, &to));
   BY_TRY(by_doc_need_int(place, value, "block", BY_PROBE_MAX_BLOCK, &block));
@@ -121,8 +121,8 @@ static enum banyan_status read_probe(const struct by_doc_path *place, const json
       .round = (uint32_t)round, .from = (uint32_t)from, .to = (uint32_t)to, .block = (uint32_t)block};
   BY_TRY(by_doc_rate(&of_rate, rate, &out->rate));
   BY_TRY(by_doc_seconds(&of_delay, delay, &out->delay));
-  if (out->delay > MOST_DELAY_MS * 1e-3)
-    return by_doc_fail(&of_delay, "is %g s, most is %g s", out->delay, MOST_DELAY_MS * 1e-3);
+  if (out->delay > MAX_DELAY_MS * 1e-3)
+    return by_doc_fail(&of_delay, "is %g s, most is %g s", out->delay, MAX_DELAY_MS * 1e-3);
   return from == to ? by_doc_fail(place, "goes from host %u to itself", out->from) : BANYAN_OK;
 }
 
@@ -297,7 +297,7 @@ static void print_decision(const struct by_network_key *key, const struct by_net
   }
   by_text_add(text, "]");
   by_json_put_bool(text, "planned", entry->decision == BY_NETWORK_PLANNED);
-  if (entry->plan && strlen(entry->plan) <= MOST_PLAN) {
+  if (entry->plan && strlen(entry->plan) <= MAX_PLAN) {
     by_json_begin_member(text, "plan");
     by_text_add(text, "%s", entry->plan);
   }
@@ -335,12 +335,12 @@ void by_network_entry_print(const struct by_network_key *key, const struct by_ne
 
 enum banyan_status by_network_cache_load(const char *folder, const struct by_network_key *key,
                                          struct by_network_entry *out) {
-  char path[MOST_PATH], *text = NULL;
+  char path[MAX_PATH], *text = NULL;
   size_t length;
   *out = (struct by_network_entry){0};
   BY_TRY(name_file(folder, key, path, sizeof path));
   if (access(path, F_OK) != 0) return by_fail_errno(BANYAN_ERR_ARGUMENT, errno, "%s", path);
-  BY_TRY(by_trusted_read("measured network", path, MOST_BYTES, &text, &length));
+  BY_TRY(by_trusted_read("measured network", path, MAX_BYTES, &text, &length));
   enum banyan_status status = by_network_entry_parse(path, text, length, key, by_cache_date(), out);
   free(text);
   return status;
@@ -370,7 +370,7 @@ static void drop_old(const char *folder) {
 
 enum banyan_status by_network_cache_store(const char *folder, const struct by_network_key *key,
                                           const struct by_network_entry *entry) {
-  char path[MOST_PATH];
+  char path[MAX_PATH];
   struct by_text text;
   BY_TRY(name_file(folder, key, path, sizeof path));
   by_text_init(&text);

@@ -76,6 +76,6 @@ enum { BY_HOST_FACTS = 256 };
 const char *by_host_facts(const struct by_address *address, const char *interfaces, char *out);
 /* Of the texts of /proc/net/route or /proc/net/ipv6_route, and of neighbours in the format of /proc/net/arp: the MAC
  * addresses of gateways, without those that are not there; commas between. "-": there are none. */
-void by_host_facts_gateways(bool ipv6, const char *routes, const char *neighbours, char *out, size_t room);
+void by_host_facts_gateways(bool ipv6, const char *routes, const char *neighbours, char *out, size_t capacity);
 
 #endif

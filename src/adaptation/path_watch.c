@@ -20,7 +20,7 @@ enum {
 
 static void add_peer(void *context, uint32_t process, const struct by_meter *meter) {
   struct by_path_look *look = context;
-  if (!BY_ARRAY_GROW(&look->seen, &look->room, look->n + 1)) return; /* The next look may find memory. */
+  if (!BY_ARRAY_GROW(&look->seen, &look->capacity, look->n + 1)) return; /* The next look may find memory. */
   look->seen[look->n++] = (struct by_path_seen){.process = process, .meter = *meter};
 }
 
@@ -78,7 +78,7 @@ static void count(const struct by_path_look *before, struct by_path_seen *seen) 
 
 static void copy(const struct by_path_look *from, struct by_path_look *to) {
   to->at = from->at;
-  to->n = BY_ARRAY_GROW(&to->seen, &to->room, from->n) ? from->n : 0;
+  to->n = BY_ARRAY_GROW(&to->seen, &to->capacity, from->n) ? from->n : 0;
   if (to->n) memcpy(to->seen, from->seen, to->n * sizeof *to->seen);
 }
 
@@ -115,8 +115,8 @@ static struct by_cluster_path measure(const struct by_path_seen *then, const str
   const struct by_meter *before = &then->meter, *after = &now->meter;
   double bits = 8 * (double)(after->bytes - before->bytes), held = (double)(after->held - before->held) * 1e-6;
   double all = (double)(after->busy - before->busy) * 1e-6, busy = all - held;
-  double least = fmax(by_limit_min_ticks, after->trip >= LONG ? TRIPS * after->trip * 1e-6 : 0);
-  bool known = was_enough(then, now, fmin(all / seconds, 1)) && busy >= least && held <= by_limit_stalled * all;
+  double min = fmax(by_limit_min_ticks, after->trip >= LONG ? TRIPS * after->trip * 1e-6 : 0);
+  bool known = was_enough(then, now, fmin(all / seconds, 1)) && busy >= min && held <= by_limit_stalled * all;
   if (after->trip >= LONG && bits / 8 * after->recent * 1e-6 < FIRST_WINDOW * busy) known = false;
   double rate = now->full > then->full ? 8 * now->rate : 0;
   return (struct by_cluster_path){.sent = bits / seconds,
@@ -127,20 +127,20 @@ static struct by_cluster_path measure(const struct by_path_seen *then, const str
 /* Adds a path; of too many, those that carry least are dropped. */
 static void add_path(struct by_path_list *list, const struct by_cluster_path *path, uint32_t process) {
   struct by_cluster_path *out = list->paths;
-  uint32_t least = 0;
+  uint32_t min = 0;
   for (uint32_t i = 0; i < list->n; i++) {
     if (!strcmp(out[i].to, path->to)) {
       by_cluster_path_join(&out[i], path);
       return;
     }
-    if (out[i].sent < out[least].sent) least = i;
+    if (out[i].sent < out[min].sent) min = i;
   }
   if (list->n < BY_CLUSTER_PATHS)
-    least = list->n++;
-  else if (path->sent <= out[least].sent)
+    min = list->n++;
+  else if (path->sent <= out[min].sent)
     return;
-  out[least] = *path;
-  list->processes[least] = process;
+  out[min] = *path;
+  list->processes[min] = process;
 }
 
 static bool has_gone_on(const struct by_meter *before, const struct by_meter *after) {

@@ -12,7 +12,7 @@ enum { BY_PATH_GLANCES = 4 /* Glances for each look. */, BY_PATH_LOOKS = 4 /* Us
 /* What was counted of the connections to each peer, by its number, at one time. */
 struct by_path_look {
   uint64_t at;
-  uint32_t n, room;
+  uint32_t n, capacity;
   struct by_path_seen {
     uint32_t process;
     struct by_meter meter;

@@ -16,7 +16,7 @@
 
 /* With each plan, the first one of which connects. Plans that are predicted to be of nearly the same speed are called
  * in turn for some rounds, and for more where calls with one plan differ by more than the plans do. */
-enum { CALLS = 3, CALLS_IN_TURN = 2, ROUNDS = 3, MOST_ROUNDS = 5 };
+enum { CALLS = 3, CALLS_IN_TURN = 2, ROUNDS = 3, MAX_ROUNDS = 5 };
 
 /* What rank 0 has all ranks do. */
 struct trial {
@@ -25,16 +25,16 @@ struct trial {
 };
 
 static void add(struct by_plan_times *times, double took) {
-  times->next = fmin(times->next, fmax(took, times->least));
-  times->least = fmin(times->least, took);
+  times->next = fmin(times->next, fmax(took, times->min));
+  times->min = fmin(times->min, took);
 }
 
 /* Times some calls with the plan that is set, on the slowest rank. The first `skipped` of them do not count. *least: of
  * these. */
 static enum banyan_status time_calls(struct banyan_comm *comm, float *data, uint64_t bytes, uint64_t calls,
-                                     uint64_t skipped, struct by_plan_times *times, double *least) {
+                                     uint64_t skipped, struct by_plan_times *times, double *min) {
   size_t n = bytes / sizeof *data;
-  *least = INFINITY;
+  *min = INFINITY;
   for (uint64_t i = 0; i < calls; i++) {
     BY_TRY(banyan_barrier(comm));
     uint64_t start = by_clock_now(&by_clock_system);
@@ -43,7 +43,7 @@ static enum banyan_status time_calls(struct banyan_comm *comm, float *data, uint
     BY_TRY(banyan_allreduce(comm, &took, &took, 1, BANYAN_FLOAT64, BANYAN_MAX));
     if (i < skipped) continue;
     add(times, took);
-    *least = fmin(*least, took);
+    *min = fmin(*min, took);
   }
   return BANYAN_OK;
 }
@@ -63,11 +63,11 @@ static enum banyan_status time_round(struct banyan_comm *comm, const struct tria
 
 /* By how much the two fastest calls differ, as a factor of 1 or more. */
 static double scatter(const struct by_plan_times *times) {
-  return isfinite(times->next) ? times->next / times->least : 1;
+  return isfinite(times->next) ? times->next / times->min : 1;
 }
 
 static bool seems_faster(const struct by_plan_rounds *rounds, double bar) {
-  return 2 * rounds->won > rounds->n && rounds->ours.least < bar * rounds->builtin.least;
+  return 2 * rounds->won > rounds->n && rounds->ours.min < bar * rounds->builtin.min;
 }
 
 /* Beside a load the calls of each plan differ by more than the plans do. Then it tells how many rounds the plan has
@@ -75,17 +75,17 @@ static bool seems_faster(const struct by_plan_rounds *rounds, double bar) {
 bool by_plan_trial_won(const struct by_plan_rounds *rounds, bool sure) {
   if (!seems_faster(rounds, rounds->single && !sure ? 1 / by_limit_error : by_limit_faster)) return false;
   if (sure && rounds->n >= ROUNDS) return true;
-  if (rounds->n == MOST_ROUNDS) return rounds->won + 1 >= rounds->n;
-  return rounds->ours.least * fmax(scatter(&rounds->ours), scatter(&rounds->builtin)) < rounds->builtin.least;
+  if (rounds->n == MAX_ROUNDS) return rounds->won + 1 >= rounds->n;
+  return rounds->ours.min * fmax(scatter(&rounds->ours), scatter(&rounds->builtin)) < rounds->builtin.min;
 }
 
 /* What disturbs one call of two makes them differ by as much as the plans do, and the plan seem slower than was
  * predicted if it disturbs both: then a round more tells. */
 bool by_plan_trial_is_over(const struct by_plan_rounds *rounds, bool sure) {
-  if (rounds->n == MOST_ROUNDS || rounds->single) return true;
-  if (rounds->ours.least > by_limit_error * rounds->builtin.least) return !sure || rounds->n > 1;
+  if (rounds->n == MAX_ROUNDS || rounds->single) return true;
+  if (rounds->ours.min > by_limit_error * rounds->builtin.min) return !sure || rounds->n > 1;
   if (rounds->n >= ROUNDS) return sure || !seems_faster(rounds, by_limit_faster) || by_plan_trial_won(rounds, sure);
-  return sure && rounds->builtin.least > by_limit_error * rounds->ours.least && by_plan_trial_won(rounds, sure);
+  return sure && rounds->builtin.min > by_limit_error * rounds->ours.min && by_plan_trial_won(rounds, sure);
 }
 
 /* Times both plans; all ranks get the same times. */
@@ -127,7 +127,7 @@ enum banyan_status by_plan_trial(struct banyan_comm *comm, const struct by_forec
   if (comm->rank == 0)
     by_info("plan", "%s: a trial with %s took %s with the plan for this network, %s with the built-in one",
             *won ? "the plan is used" : "the job keeps its built-in plans", by_print_bytes(trial.bytes, text[0]),
-            by_print_seconds(found.ours.least, text[1]), by_print_seconds(found.builtin.least, text[2]));
+            by_print_seconds(found.ours.min, text[1]), by_print_seconds(found.builtin.min, text[2]));
   if (*won) return by_plan_switches_set_plan(comm, by_plan_hold(by_plans_given(job)));
   by_job_lock(job);
   by_plans_give(job, NULL);

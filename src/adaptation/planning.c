@@ -55,12 +55,12 @@ static enum banyan_status take_in_order(const struct by_job *job, const struct b
 
 /* Hosts whose names have nothing to do with those of the nodes may be any: people learn which ones are taken. */
 static void warn_of_order(const struct by_job *job, const struct by_topology *topology, const uint32_t *nodes) {
-  const uint32_t most = 8, n = by_job_hosts(job)->n;
+  const uint32_t max = 8, n = by_job_hosts(job)->n;
   struct by_text text;
   by_text_init(&text);
-  for (uint32_t h = 0; h < n && h < most; h++)
+  for (uint32_t h = 0; h < n && h < max; h++)
     by_text_add(&text, "%s%s is %s", h ? ", " : "", name_of_host(job, h), topology->nodes[nodes[h]].name);
-  if (n > most) by_text_add(&text, ", and so on");
+  if (n > max) by_text_add(&text, ", and so on");
   by_warn("plan", "no host has the name of a node of the topology, so they are taken in order: %s", by_text_get(&text));
   by_text_fini(&text);
 }
@@ -487,26 +487,26 @@ bool by_planning_knows_hosts(const struct by_job *job, const struct by_topology 
 
 /* ---- forecasts */
 
-enum { LARGE = 16 << 20, LEAST_TRIAL = 64 << 10, MOST_TRIAL = 16 << 20 };
+enum { LARGE = 16 << 20, MIN_TRIAL = 64 << 10, MAX_TRIAL = 16 << 20 };
 
 static const double trial_step = 1.25; /* Factor between the sizes that are compared. */
 
 /* Returns whether all hosts are at one switch, by links of one rate in both directions. There the built-in plan fills
  * all links, and no plan is faster. */
 static bool is_even(const struct by_topology *topology) {
-  double least = INFINITY, most = 0;
+  double min = INFINITY, max = 0;
   uint32_t hosts = 0;
   for (uint32_t v = 0; v < topology->n_nodes; v++) hosts += topology->nodes[v].takes_part;
   if (hosts > 2 && (topology->n_nodes != hosts + 1 || topology->n_links != hosts)) return false;
   for (uint32_t i = 0; i < topology->n_links; i++) {
     const struct by_link *link = &topology->links[i];
     if (topology->nodes[link->a].takes_part && topology->nodes[link->b].takes_part && hosts > 2) return false;
-    for (int way = 0; way < 2; way++) {
-      least = fmin(least, by_residual(link->capacity[way]));
-      most = fmax(most, by_residual(link->capacity[way]));
+    for (int direction = 0; direction < 2; direction++) {
+      min = fmin(min, by_residual(link->capacity[direction]));
+      max = fmax(max, by_residual(link->capacity[direction]));
     }
   }
-  return most <= by_limit_error * least;
+  return max <= by_limit_error * min;
 }
 
 /* Makes the built-in plan, with the names of the other plan's ranks. */
@@ -533,9 +533,9 @@ static double begin_of_last(const struct by_plan *plan) {
   return plan->n_classes > 1 ? (double)plan->classes[plan->n_classes - 2].up_to + 1 : 1;
 }
 
-static enum banyan_status compare(const struct by_cost *builtin, const struct by_cost *ours, double least,
+static enum banyan_status compare(const struct by_cost *builtin, const struct by_cost *ours, double min,
                                   struct by_forecast *out) {
-  double bytes = fmax(LEAST_TRIAL, trial_step * least), seconds[2];
+  double bytes = fmax(MIN_TRIAL, trial_step * min), seconds[2];
   out->gain = by_cost_time(builtin, LARGE) / by_cost_time(ours, LARGE);
   out->sure = out->gain >= by_limit_error;
   for (;; bytes *= trial_step) {
@@ -544,7 +544,7 @@ static enum banyan_status compare(const struct by_cost *builtin, const struct by
     if (isnan(out->gain + seconds[0] + seconds[1]))
       return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for predicting times of a plan");
     if (fmin(seconds[0], seconds[1]) >= (out->sure ? by_limit_trial_time : by_limit_close_time) ||
-        trial_step * bytes > MOST_TRIAL)
+        trial_step * bytes > MAX_TRIAL)
       break;
   }
   out->bytes = (uint64_t)bytes;

@@ -54,7 +54,7 @@ struct by_replanner {
   struct by_job *job;
   struct by_job_network *base; /* The topology that was measured or given. */
   struct by_job_network *kept; /* The current estimate, which the context keeps; NULL: the given topology. */
-  struct by_network_estimate *belief;
+  struct by_network_estimate *estimate;
   enum state state;
   bool due;                     /* Links have changed since the last planning. */
   double since;                 /* Seconds: time of that change. */
@@ -72,7 +72,7 @@ struct by_replanner {
   struct by_trial_calls *trials;
   struct by_followers *followers;
   struct by_trial_pair pair; /* The proposed plan and the plan in use, in state PROPOSES. */
-  bool doubts;               /* Calls have to show which plan is faster. */
+  bool needs_trial;          /* Calls have to show which plan is faster. */
   double trial_since;        /* Seconds: when the trial in progress began; -INFINITY: none. */
   bool tried, tries;         /* Plans predicted to be as fast: they were tried, or are being tried. */
   struct by_timer tick;
@@ -114,7 +114,7 @@ static void take_probed(struct by_replanner *r, uint32_t process, const struct b
   bool alone = is_idle(r, &ended) && r->alone && ended == r->alone_since;
   by_debug("plan", "the way from process %u to process %u took %.3g Mbit/s of a probe%s", process, message->process,
            (double)message->bandwidth * 1e-6, alone ? ", between calls" : "");
-  by_network_estimate_handle_probe(r->belief, node_of(r, process), node_of(r, message->process),
+  by_network_estimate_handle_probe(r->estimate, node_of(r, process), node_of(r, message->process),
                                    (double)message->bandwidth, alone, now(r));
 }
 
@@ -124,15 +124,15 @@ static void take_report(void *context, uint32_t process, const struct by_path_me
     take_probed(r, process, message);
     return;
   }
-  struct by_seen_rate rates[BY_PATH_REPORT_MOST];
-  uint32_t to[BY_PATH_REPORT_MOST], n = 0, from = node_of(r, process);
+  struct by_seen_rate rates[BY_PATH_REPORT_MAX];
+  uint32_t to[BY_PATH_REPORT_MAX], n = 0, from = node_of(r, process);
   for (uint32_t i = 0; from != UINT32_MAX && i < message->n; i++) {
     const struct by_path_rate *rate = &message->rates[i];
     to[n] = node_of(r, rate->process);
     rates[n] = (struct by_seen_rate){(double)rate->sent, (double)rate->busy * 1e-6, (double)rate->bandwidth};
     n += to[n] != UINT32_MAX;
   }
-  if (from != UINT32_MAX) by_network_estimate_report(r->belief, process, from, n, to, rates, now(r));
+  if (from != UINT32_MAX) by_network_estimate_report(r->estimate, process, from, n, to, rates, now(r));
   r->reported = now(r);
   if (!by_timer_is_set(&r->tick)) by_loop_set_delay(by_job_loop(r->job), &r->tick, TICK_MS * BY_MILLISECOND);
 }
@@ -200,9 +200,9 @@ static void free_planning(struct planning *p) {
 }
 
 /* Groups that are made from now on are planned for by it, too. */
-static enum banyan_status keep_belief(struct by_replanner *r) {
+static enum banyan_status keep_estimate(struct by_replanner *r) {
   struct by_topology *topology;
-  BY_TRY(by_network_estimate_copy(r->belief, &topology));
+  BY_TRY(by_network_estimate_copy(r->estimate, &topology));
   BY_TRY(by_job_network_keep(r->job, topology, r->base->nodes, r->base->source));
   by_job_network_release(r->kept);
   r->kept = by_job_network_hold(r->job);
@@ -211,7 +211,7 @@ static enum banyan_status keep_belief(struct by_replanner *r) {
 
 static enum banyan_status begin_planning(struct by_replanner *r) {
   struct planning *p = &r->planning;
-  BY_TRY(keep_belief(r));
+  BY_TRY(keep_estimate(r));
   by_text_init(&p->text);
   BY_TRY(by_plan_switches_copy(r->job, WORLD, &p->current));
   p->network = by_job_network_hold(r->job);
@@ -222,7 +222,7 @@ static enum banyan_status begin_planning(struct by_replanner *r) {
 /* ---- proposing */
 
 static void be_quiet(struct by_replanner *r) {
-  if (now(r) > r->until + by_limit_in_vain * r->quiet) r->quiet = by_limit_first_quiet;
+  if (now(r) > r->until + by_limit_no_gain * r->quiet) r->quiet = by_limit_first_quiet;
   r->until = now(r) + r->quiet;
   r->quiet = fmin(2 * r->quiet, by_limit_max_quiet);
 }
@@ -246,8 +246,8 @@ static void decided(void *context, uint64_t at, const char *why) {
   set_state(r, WATCHES);
   if (!r->repairs) be_quiet(r);
   r->failed = why != NULL;
-  if (!why && !r->doubts) lead_followers(r);
-  if (why || !r->doubts)
+  if (!why && !r->needs_trial) lead_followers(r);
+  if (why || !r->needs_trial)
     by_trial_pair_fini(&r->pair);
   else
     by_trial_calls_compare(r->trials, &r->pair);
@@ -261,7 +261,7 @@ static void trial_over(void *context, enum by_trial_verdict verdict, bool second
   r->tries = false;
   if (at_start == second) lead_followers(r);
   if (at_start || (!second && verdict != BY_TRIAL_NO_BETTER)) return;
-  r->quiet = fmin(by_limit_in_vain * r->quiet, by_limit_max_in_vain);
+  r->quiet = fmin(by_limit_no_gain * r->quiet, by_limit_max_no_gain);
   r->until = now(r) + r->quiet;
   by_info("plan", "calls are no faster by the new plan%s: for %.0f s there is no other",
           second ? ", which is not used any more" : "", r->quiet);
@@ -272,8 +272,8 @@ static enum banyan_status propose(struct by_replanner *r, struct planning *p) {
   r->pair = (struct by_trial_pair){
       .plans = {NULL, p->current}, .used = by_plan_switches_view(r->job, WORLD).used, .source = p->network->source};
   p->current = NULL;
-  r->doubts = p->rate < by_limit_certain * p->rate_before && by_network_estimate_may_be_shared(r->belief) &&
-              by_trial_calls_can_compare(r->trials);
+  r->needs_trial = p->rate < by_limit_certain * p->rate_before && by_network_estimate_may_be_shared(r->estimate) &&
+                   by_trial_calls_can_compare(r->trials);
   enum banyan_status status = by_plan_named(by_text_get(&p->text), by_job_size(r->job), &plan);
   if (status == BANYAN_OK) status = by_plan_copy(plan, &r->pair.plans[0]);
   if (status == BANYAN_OK)
@@ -325,13 +325,13 @@ static void look_whether_planned(void *context) {
 /* ---- watching */
 
 static enum banyan_status watch_from(struct by_replanner *r, struct by_job_network *base) {
-  struct by_network_estimate *belief;
+  struct by_network_estimate *estimate;
   bool measured = base->source == BANYAN_PLAN_MEASURED;
-  BY_TRY(by_network_estimate_create(base->topology, measured, by_job_processes(r->job), INTERVAL_MS * 1e-3, &belief));
-  by_network_estimate_destroy(r->belief);
+  BY_TRY(by_network_estimate_create(base->topology, measured, by_job_processes(r->job), INTERVAL_MS * 1e-3, &estimate));
+  by_network_estimate_destroy(r->estimate);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);
-  r->belief = belief;
+  r->estimate = estimate;
   r->base = base;
   r->kept = NULL;
   return BANYAN_OK;
@@ -384,11 +384,11 @@ static void send_probes(struct by_replanner *r, const struct by_plan_switches_vi
   if (ended != r->ended) r->called = now(r);
   r->ended = ended;
   if (view->supplied || now(r) > r->called + by_limit_refine_timeout) return;
-  while (by_network_estimate_next_probe(r->belief, r->base->nodes, r->base->n_hosts, now(r), &probe)) {
+  while (by_network_estimate_next_probe(r->estimate, r->base->nodes, r->base->n_hosts, now(r), &probe)) {
     ask_for_probe(r, &probe);
   }
   if (trial_goes_first(r) ||
-      !by_network_estimate_next_refinement(r->belief, r->base->nodes, r->base->n_hosts, idle, now(r), &probe))
+      !by_network_estimate_next_refinement(r->estimate, r->base->nodes, r->base->n_hosts, idle, now(r), &probe))
     return;
   r->alone = idle;
   r->alone_since = ended;
@@ -398,10 +398,10 @@ static void send_probes(struct by_replanner *r, const struct by_plan_switches_vi
 /* Stores refined links in the cache. */
 static void keep_refined(struct by_replanner *r) {
   struct by_topology *topology;
-  uint32_t refined = by_network_estimate_count_refinements(r->belief);
+  uint32_t refined = by_network_estimate_count_refinements(r->estimate);
   if (!r->file || refined == r->refined || by_network_file_is_busy(r->file)) return;
   r->refined = refined;
-  enum banyan_status status = by_network_estimate_copy_refined(r->belief, &topology);
+  enum banyan_status status = by_network_estimate_copy_refined(r->estimate, &topology);
   if (status == BANYAN_OK) status = by_network_file_refine(r->file, topology);
   if (status != BANYAN_OK) by_info("plan", "what was found of links is not kept: %s", banyan_error_text());
 }
@@ -409,7 +409,7 @@ static void keep_refined(struct by_replanner *r) {
 /* The user's plan stays, and one that is agreed on comes into use first. A plan for links that only seemed slow is not
  * kept for a while. */
 static bool may_plan(const struct by_replanner *r, const struct by_plan_switches_view *view) {
-  bool quiet = now(r) < r->until && !by_network_estimate_was_mistaken(r->belief);
+  bool quiet = now(r) < r->until && !by_network_estimate_was_mistaken(r->estimate);
   return r->state == WATCHES && r->due && !quiet && *view->plan && !view->supplied && !view->taken &&
          !by_trial_calls_busy(r->trials);
 }
@@ -429,7 +429,7 @@ static void try_others(struct by_replanner *r, const struct by_plan_switches_vie
 /* Asks all to watch their connections; again, once helpers have come. */
 static void watch_paths(struct by_replanner *r) {
   uint32_t processes = by_job_processes(r->job);
-  if (by_network_estimate_grow(r->belief, processes) != BANYAN_OK)
+  if (by_network_estimate_grow(r->estimate, processes) != BANYAN_OK)
     by_warn("plan", "what helpers that have come see does not count: %s", banyan_error_text());
   r->watched = processes;
   by_control_paths_watch(r->job, INTERVAL_MS, &(struct by_path_sink){take_report, r});
@@ -440,7 +440,7 @@ static void tick(void *context) {
   look_whether_planned(r);
   if (r->watched < by_job_processes(r->job)) watch_paths(r);
   if (r->state == WATCHES) look_for_another(r);
-  bool settled, due = by_network_estimate_tick(r->belief, now(r), &settled) || r->failed;
+  bool settled, due = by_network_estimate_tick(r->estimate, now(r), &settled) || r->failed;
   if (due && !r->due) r->since = now(r);
   r->due = due;
   struct by_plan_switches_view view = by_plan_switches_view(r->job, WORLD);
@@ -480,7 +480,7 @@ void by_replan_destroy(struct by_replanner *r) {
   by_trial_calls_destroy(r->trials);
   by_followers_destroy(r->followers);
   by_trial_pair_fini(&r->pair);
-  by_network_estimate_destroy(r->belief);
+  by_network_estimate_destroy(r->estimate);
   by_network_file_destroy(r->file);
   by_job_network_release(r->base);
   by_job_network_release(r->kept);

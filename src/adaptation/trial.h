@@ -20,7 +20,7 @@
 
 /* The two smallest times of calls with one plan, in seconds; INFINITY: there were fewer. */
 struct by_plan_times {
-  double least, next;
+  double min, next;
 };
 
 /* Calls with the plan, then as many with the built-in one, in some rounds. */

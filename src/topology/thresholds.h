@@ -86,16 +86,16 @@ static const double by_limit_trace = 0.02;
 /* Part of the known rate: a probe that shows less indicates that some link of its path carries less.
  * unit/test_network_estimate: test_refine_less */
 static const double by_limit_less = 0.8;
-/* Seconds between two probes. unit/test_network_estimate: test_refine_beside_calls */
+/* Seconds between two probes. unit/test_network_estimate: test_refine_times */
 static const double by_limit_refine_period = 1;
-/* Seconds: evaluations of calls with longer pauses do not form a row, and a probe without an answer is lost.
- * unit/test_network_estimate: test_refine_rough */
+/* Seconds: a probe without an answer is lost, evaluations of calls with longer pauses do not form a row, and replanning
+ * sleeps without reports. unit/test_network_estimate: test_refine_times */
 static const double by_limit_refine_timeout = 5;
 /* Part of what a path carries in that time that the first part sends; the second sends so many times as much as the
- * path carries, so that it can show more. unit/test_network_estimate: test_refine_less */
+ * path carries, so that it can show more. unit/test_network_estimate: test_refine_times, test_refine_less */
 static const double by_limit_first_part = 0.25;
 static const double by_limit_second_part = 1.5;
-/* Bytes of TCP's initial window, which doubles in each round trip. unit/test_network_estimate: test_refine_paths */
+/* Bytes of TCP's initial window, which doubles in each round trip. unit/test_network_estimate: test_refine_window */
 static const double by_limit_first_window = 10e3;
 
 /* ---- Trials of two plans. */
@@ -192,7 +192,7 @@ static const double by_limit_first_quiet = 2;
 static const double by_limit_max_quiet = 64;
 /* Factor of these seconds after a switch that made no call faster, up to a limit; and in which a pause without a switch
  * resets them. net/test_lab_plan: switched */
-static const double by_limit_in_vain = 8;
-static const double by_limit_max_in_vain = 600;
+static const double by_limit_no_gain = 8;
+static const double by_limit_max_no_gain = 600;
 
 #endif

@@ -294,7 +294,7 @@ static void read_timeline(const uint8_t *data, size_t size) {
 /* ---- paths */
 
 static void read_paths(const uint8_t *data, size_t size) {
-  uint8_t bytes[BY_PATH_MESSAGE_MOST];
+  uint8_t bytes[BY_PATH_MESSAGE_MAX];
   struct by_path_message message;
   struct by_writer writer;
   if (by_path_message_read(data, size, RANKS + HELPERS, &message) != BANYAN_OK) return;

@@ -369,7 +369,7 @@ static void test_trial(void **state) {
   struct by_plan_rounds single = {.ours = {1, INFINITY}, .builtin = {1.05, INFINITY}, .n = 1, .won = 1, .single = true};
   assert_false(by_plan_trial_won(&single, false));
   assert_true(by_plan_trial_won(&single, true));
-  single.builtin.least = 1.2;
+  single.builtin.min = 1.2;
   assert_true(by_plan_trial_won(&single, false));
 }
 

@@ -19,7 +19,7 @@ enum { HOSTS = 4 };
 
 static struct {
   struct by_topology *topology;
-  struct by_network_estimate *belief;
+  struct by_network_estimate *estimate;
   uint32_t nodes[HOSTS], hosts;
   double now;
 } world;
@@ -27,14 +27,14 @@ static struct {
 static void begin(const char *topology) {
   memset(&world, 0, sizeof world);
   assert_ok(by_topology_named(topology, &world.topology));
-  assert_ok(by_network_estimate_create(world.topology, false, HOSTS, 1, &world.belief));
+  assert_ok(by_network_estimate_create(world.topology, false, HOSTS, 1, &world.estimate));
   for (uint32_t v = 0, h = 0; v < world.topology->n_nodes && h < HOSTS; v++)
     if (world.topology->nodes[v].kind == BY_NODE_HOST) world.nodes[h++] = v;
   world.now = 100;
 }
 
 static void finish(void) {
-  by_network_estimate_destroy(world.belief);
+  by_network_estimate_destroy(world.estimate);
   by_topology_destroy(world.topology);
 }
 
@@ -56,16 +56,16 @@ static bool pass(double busy, double bandwidth, bool others) {
       rates[n] = (struct by_seen_rate){.sent = part * got + more, .busy = part, .bandwidth = got};
       to[n++] = world.nodes[other];
     }
-    if (others || (h == 0 && n)) by_network_estimate_report(world.belief, h, world.nodes[h], n, to, rates, world.now);
+    if (others || (h == 0 && n)) by_network_estimate_report(world.estimate, h, world.nodes[h], n, to, rates, world.now);
   }
-  return by_network_estimate_tick(world.belief, world.now, &settled);
+  return by_network_estimate_tick(world.estimate, world.now, &settled);
 }
 
 /* What the link of the topology's copy carries from one host to another; both are its ends. */
 static double carries(uint32_t from, uint32_t to) {
   struct by_topology *copy;
   double rate = 0;
-  assert_ok(by_network_estimate_copy(world.belief, &copy));
+  assert_ok(by_network_estimate_copy(world.estimate, &copy));
   assert_ok(by_topology_validate(copy));
   for (uint32_t l = 0; l < copy->n_links; l++) {
     const struct by_link *link = &copy->links[l];
@@ -85,7 +85,7 @@ static void test_slow_and_whole(void **state) {
   assert_false(pass(1, 20e6, true));
   assert_false(pass(1, 20e6, true));
   assert_true(pass(1, 20e6, true));
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 1);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 1);
   assert_true(pass(1, 20e6, true)); /* It is still to be planned for, */
   assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
   assert_true(carries(1, 0) == 100e6 && carries(0, 2) == 100e6 && carries(2, 1) == 100e6);
@@ -93,7 +93,7 @@ static void test_slow_and_whole(void **state) {
   assert_false(pass(0.9, 90e6, true));
   assert_false(pass(0.9, 90e6, true));
   assert_true(pass(0.9, 90e6, true));
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 0);
   assert_true(carries(0, 1) == 100e6);
   assert_false(pass(0.9, 90e6, true));
   finish();
@@ -108,16 +108,16 @@ static void test_long_trips(void **state) {
   (void)state;
   begin(far);
   for (int i = 0; i < 50; i++) assert_false(i % 5 ? pass(1, 20e6, false) : pass(0.9, 90e6, false));
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 0);
   (void)pass(0.9, 90e6, false);
   double since = world.now;
   while (!pass(1, 20e6, false)) assert_true(world.now < since + 4);
   assert_true(world.now >= since + 2 * 8 * 0.08);
-  assert_true(by_network_estimate_next_probe(world.belief, world.nodes, 2, world.now, &probe));
+  assert_true(by_network_estimate_next_probe(world.estimate, world.nodes, 2, world.now, &probe));
   assert_true(probe.lasts >= 4 * 0.08 && probe.first >= (uint64_t)(20e6 / 8 * 8 * 0.08));
   since = world.now;
   do (void)pass(1, 20e6, false);
-  while (!by_network_estimate_next_probe(world.belief, world.nodes, 2, world.now, &probe));
+  while (!by_network_estimate_next_probe(world.estimate, world.nodes, 2, world.now, &probe));
   assert_true(world.now >= since + 8 * 8 * 0.08);
   finish();
 }
@@ -132,7 +132,7 @@ static void test_noise(void **state) {
     double rate = 90e6 * (0.67 + 0.33 * by_rng_unit(&rng));
     assert_false(i % 7 == 0 ? pass(1, 10e6, true) : pass(0.9, rate, true));
   }
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 0);
   finish();
 }
 
@@ -142,9 +142,9 @@ static void test_half(void **state) {
   (void)state;
   begin(MESH);
   for (int i = 0; i < 3; i++) assert_false(pass(1, 50e6, true));
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 1);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 1);
   for (int i = 0; i < 38; i++) assert_false(pass(1, 50e6, true));
-  assert_true(by_network_estimate_may_be_shared(world.belief));
+  assert_true(by_network_estimate_may_be_shared(world.estimate));
   assert_true(carries(0, 1) == 100e6);
   for (int i = 0; i < 4; i++) (void)pass(1, 50e6, true);
   assert_true(pass(1, 50e6, true));
@@ -152,7 +152,7 @@ static void test_half(void **state) {
   assert_false(pass(1, 50e6, true));
   for (int i = 0; i < 8; i++) (void)pass(1, 20e6, true);
   assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
-  assert_false(by_network_estimate_may_be_shared(world.belief));
+  assert_false(by_network_estimate_may_be_shared(world.estimate));
   for (int i = 0; i < 8; i++) (void)pass(1, 50e6, true);
   assert_float_equal(carries(0, 1) / 1e6, 52.5, 0.1);
   finish();
@@ -164,15 +164,15 @@ static void test_newcomer(void **state) {
   (void)state;
   begin(MESH);
   for (int i = 0; i < 2; i++) assert_false(pass(1, 20e6, false));
-  assert_ok(by_network_estimate_grow(world.belief, HOSTS + 2));
+  assert_ok(by_network_estimate_grow(world.estimate, HOSTS + 2));
   assert_true(pass(1, 20e6, false));
   for (int i = 0; i < 4; i++) {
     world.now += 0.25;
     rate.sent++;
-    by_network_estimate_report(world.belief, HOSTS + 1, world.nodes[2], 1, &world.nodes[3], &rate, world.now);
-    (void)by_network_estimate_tick(world.belief, world.now, &settled);
+    by_network_estimate_report(world.estimate, HOSTS + 1, world.nodes[2], 1, &world.nodes[3], &rate, world.now);
+    (void)by_network_estimate_tick(world.estimate, world.now, &settled);
   }
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 2);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 2);
   assert_float_equal(carries(2, 3) / 1e6, 21, 0.1);
   finish();
 }
@@ -180,9 +180,9 @@ static void test_newcomer(void **state) {
 /* Has the one probe that is due sent, which takes so much of its second part. */
 static void probe_once(double bandwidth) {
   struct by_path_probe probe;
-  assert_true(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
-  by_network_estimate_handle_probe(world.belief, probe.from, probe.to, bandwidth, false, world.now);
-  assert_false(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  assert_true(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
+  by_network_estimate_handle_probe(world.estimate, probe.from, probe.to, bandwidth, false, world.now);
+  assert_false(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
 }
 
 /* A link that becomes slow is probed once before it is planned for. */
@@ -195,7 +195,7 @@ static void test_confirmed(void **state) {
   probe_once(0);
   assert_true(pass(1, 20e6, true) && settled);
   assert_true(pass(1, 18e6, true) && settled);
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 1);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 1);
   /* It has become much slower, which is confirmed again. */
   for (int i = 0; i < 4; i++) (void)pass(1, 8e6, true);
   assert_false(settled);
@@ -210,10 +210,10 @@ static void test_not_confirmed(void **state) {
   begin(MESH);
   for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
   probe_once(90e6);
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 0);
   assert_false(pass(0.9, 90e6, true));
   for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 1);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 1);
   probe_once(40e6);
   assert_float_equal(carries(0, 1) / 1e6, 42, 0.1);
   assert_true(!pass(1, 40e6, true) && settled);
@@ -228,24 +228,24 @@ static void test_both_ways(void **state) {
   begin(MESH);
   for (int i = 0; i < 3; i++) {
     struct by_seen_rate back = {.sent = 20e6 + i, .busy = 1, .bandwidth = 20e6};
-    by_network_estimate_report(world.belief, 1, world.nodes[1], 1, &world.nodes[0], &back, world.now + 0.1);
+    by_network_estimate_report(world.estimate, 1, world.nodes[1], 1, &world.nodes[0], &back, world.now + 0.1);
     (void)pass(1, 20e6, false);
   }
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 2);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 2);
   for (int i = 0; i < 2; i++) {
-    assert_true(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
-    by_network_estimate_handle_probe(world.belief, probe.from, probe.to, 0, false, world.now);
+    assert_true(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
+    by_network_estimate_handle_probe(world.estimate, probe.from, probe.to, 0, false, world.now);
   }
   assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
   (void)pass(0, 0, false);
   assert_true(settled);
-  by_network_estimate_handle_probe(world.belief, world.nodes[0], world.nodes[1], 90e6, false, world.now);
+  by_network_estimate_handle_probe(world.estimate, world.nodes[0], world.nodes[1], 90e6, false, world.now);
   assert_true(pass(0, 0, false) && !settled);
-  assert_true(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  assert_true(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
   assert_true(probe.from == world.nodes[1] && probe.to == world.nodes[0]);
-  by_network_estimate_handle_probe(world.belief, probe.from, probe.to, 90e6, false, world.now);
+  by_network_estimate_handle_probe(world.estimate, probe.from, probe.to, 90e6, false, world.now);
   (void)pass(0, 0, false);
-  assert_true(settled && by_network_estimate_count_slow(world.belief) == 0);
+  assert_true(settled && by_network_estimate_count_slow(world.estimate) == 0);
   finish();
 }
 
@@ -265,15 +265,15 @@ static void test_narrow_way(void **state) {
   (void)state;
   begin_sites();
   for (int i = 0; i < 3; i++) (void)pass(1, 20e6, false);
-  uint32_t slow = by_network_estimate_count_slow(world.belief);
+  uint32_t slow = by_network_estimate_count_slow(world.estimate);
   assert_true(slow >= 2 && carries(4, 1) < 25e6);
   bool probed = false;
-  while (by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe))
+  while (by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe))
     probed |= probe.from == world.nodes[2] && probe.to == world.nodes[1];
   assert_true(probed); /* not from the host whose link seems slow */
-  by_network_estimate_handle_probe(world.belief, world.nodes[2], world.nodes[1], 180e6, false, world.now);
+  by_network_estimate_handle_probe(world.estimate, world.nodes[2], world.nodes[1], 180e6, false, world.now);
   (void)pass(0, 0, false);
-  assert_int_equal(by_network_estimate_count_slow(world.belief), slow - 1);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), slow - 1);
   assert_true(carries(4, 1) == 1e9 && carries(0, 4) < 25e6);
   finish();
 }
@@ -302,12 +302,12 @@ static void test_mistaken(void **state) {
     begin(MESH);
     for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
     assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
-    assert_false(by_network_estimate_was_mistaken(world.belief));
+    assert_false(by_network_estimate_was_mistaken(world.estimate));
     for (int i = 0; i < 4 * seconds; i++) (void)pass(1, 20e6, true);
-    by_network_estimate_handle_probe(world.belief, world.nodes[0], world.nodes[1], 90e6, false, world.now);
-    assert_int_equal(by_network_estimate_was_mistaken(world.belief), seconds == 1);
+    by_network_estimate_handle_probe(world.estimate, world.nodes[0], world.nodes[1], 90e6, false, world.now);
+    assert_int_equal(by_network_estimate_was_mistaken(world.estimate), seconds == 1);
     assert_true(carries(0, 1) == 100e6);
-    assert_false(by_network_estimate_was_mistaken(world.belief));
+    assert_false(by_network_estimate_was_mistaken(world.estimate));
     finish();
   }
 }
@@ -317,10 +317,10 @@ static void test_explained(void **state) {
   (void)state;
   begin_sites();
   for (int i = 0; i < 3; i++) (void)pass(1, 20e6, false);
-  by_network_estimate_handle_probe(world.belief, world.nodes[2], world.nodes[1], 180e6, false, world.now);
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 1);
+  by_network_estimate_handle_probe(world.estimate, world.nodes[2], world.nodes[1], 180e6, false, world.now);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 1);
   for (int i = 0; i < 12; i++) (void)pass(1, 14e6, false);
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 1);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 1);
   assert_float_equal(carries(0, 4) / 1e6, 14.7, 0.1);
   finish();
 }
@@ -333,14 +333,14 @@ static void test_probes(void **state) {
   (void)state;
   begin(MESH);
   for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 1);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 1);
   assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
   double since = world.now;
   probe_once(0);
-  assert_false(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  assert_false(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
   while (world.now < since + 200) {
     (void)pass(0, 0, true);
-    if (!by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe)) continue;
+    if (!by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe)) continue;
     assert_int_equal(probe.from, world.nodes[0]);
     assert_int_equal(probe.to, world.nodes[1]);
     assert_float_equal((double)probe.bytes * 8 / 100e6, probe.lasts, 1e-3);
@@ -354,13 +354,13 @@ static void test_probes(void **state) {
   assert_false(pass(0.2, 95e6, true));
   (void)pass(0, 0, true);
   (void)pass(0, 0, true);
-  assert_true(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  assert_true(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
   assert_false(pass(0.2, 95e6, true));
   assert_true(pass(0.2, 95e6, true));
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 0);
   (void)pass(0, 0, true);
   world.now += 100;
-  assert_false(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  assert_false(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
   finish();
 }
 
@@ -376,7 +376,7 @@ static void test_probe_periods(void **state) {
   for (int i = 0; i < 4 * 700; i++) {
     (void)(i % 400 == 399 ? pass(1, 20e6, true)
                           : pass(0, 0, true)); /* A call now and then shows that it is still slow. */
-    if (!by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe)) continue;
+    if (!by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe)) continue;
     if (last > 0) shortest = fmin(shortest, world.now - last), longest = fmax(longest, world.now - last);
     last = world.now;
   }
@@ -394,7 +394,7 @@ static void test_probe_times(void **state) {
     begin(topologies[i]);
     double rate = i ? 80e9 : 20e6;
     for (int k = 0; k < 3; k++) (void)pass(1, rate, !i);
-    assert_true(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+    assert_true(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
     assert_float_equal(probe.lasts, 0.1, 1e-9);
     assert_float_equal((double)probe.first, i ? 256e6 : 1.05 * rate / 8 * 0.06, 1e3);
     assert_float_equal((double)probe.bytes, i ? 256e6 : 100e6 / 8 * 0.1, 1e3);
@@ -407,15 +407,15 @@ static void test_probe_times(void **state) {
 static void test_gain(void **state) {
   (void)state;
   begin(MESH);
-  by_network_estimate_destroy(world.belief);
+  by_network_estimate_destroy(world.estimate);
   for (uint32_t l = 0; l < world.topology->n_links; l++) world.topology->links[l].rough = true;
-  assert_ok(by_network_estimate_create(world.topology, true, HOSTS, 1, &world.belief));
+  assert_ok(by_network_estimate_create(world.topology, true, HOSTS, 1, &world.estimate));
   for (int i = 0; i < 3; i++) (void)pass(1, 20e6, true);
   probe_once(0);
   (void)pass(1, 20e6, true);
   assert_float_equal(carries(0, 1) / 1e6, 21, 0.1);
   for (int i = 0; i < 4 * 40; i++) assert_false(pass(1, 20e6, true));
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 0);
   assert_float_equal(carries(0, 1) / 1e6, 20, 0.1);
   finish();
 }
@@ -429,9 +429,9 @@ static void test_no_probe_of_what_is_used(void **state) {
   probe_once(0);
   for (int i = 0; i < 400; i++) {
     (void)pass(1, 20e6, true);
-    assert_false(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+    assert_false(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
   }
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 1);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 1);
   finish();
 }
 
@@ -441,10 +441,10 @@ static void test_behind_a_switch(void **state) {
   (void)state;
   begin("star:4,nic=100m");
   for (int i = 0; i < 12; i++) (void)pass(1, 20e6, false);
-  uint32_t slow = by_network_estimate_count_slow(world.belief);
+  uint32_t slow = by_network_estimate_count_slow(world.estimate);
   assert_in_range(slow, 1, 2);
   for (int i = 0; i < 20; i++) (void)pass(0, 0, false);
-  assert_true(by_network_estimate_next_probe(world.belief, world.nodes, HOSTS, world.now, &probe));
+  assert_true(by_network_estimate_next_probe(world.estimate, world.nodes, HOSTS, world.now, &probe));
   assert_true(probe.from == world.nodes[0] || probe.to == world.nodes[1]);
   assert_true(probe.from != probe.to);
   finish();
@@ -455,13 +455,13 @@ static void test_strange_reports(void **state) {
   struct by_seen_rate rate = {.sent = 1e30, .busy = 1, .bandwidth = 1e-30};
   (void)state;
   begin(MESH);
-  by_network_estimate_report(world.belief, HOSTS, 0, 1, &world.nodes[1], &rate, world.now);
+  by_network_estimate_report(world.estimate, HOSTS, 0, 1, &world.nodes[1], &rate, world.now);
   for (int i = 0; i < 20; i++) {
     rate.sent = i % 2 ? 0 : 1e30;
     world.now += 0.25;
-    by_network_estimate_report(world.belief, 0, 0, 1, &world.nodes[1], &rate, world.now);
-    by_network_estimate_report(world.belief, 0, 0, 1, &world.nodes[0], &rate, world.now);
-    (void)by_network_estimate_tick(world.belief, world.now, &settled);
+    by_network_estimate_report(world.estimate, 0, 0, 1, &world.nodes[1], &rate, world.now);
+    by_network_estimate_report(world.estimate, 0, 0, 1, &world.nodes[0], &rate, world.now);
+    (void)by_network_estimate_tick(world.estimate, world.now, &settled);
   }
   assert_true(carries(0, 1) >= 1e6); /* A hundredth is left, whatever is reported. */
   finish();
@@ -484,7 +484,7 @@ static void begin_refining(const char *topology, bool measured) {
   by_rng_init(&field.rng, 11);
   field.least_noise = 1;
   assert_ok(by_topology_named(topology, &world.topology));
-  assert_ok(by_network_estimate_create(world.topology, measured, HOSTS, 1, &world.belief));
+  assert_ok(by_network_estimate_create(world.topology, measured, HOSTS, 1, &world.estimate));
   for (uint32_t v = 0; v < world.topology->n_nodes; v++)
     if (world.topology->nodes[v].kind == BY_NODE_HOST && world.hosts < HOSTS) world.nodes[world.hosts++] = v;
   for (uint32_t s = 0; s < 2 * world.topology->n_links; s++)
@@ -521,11 +521,11 @@ static bool refine(double sent, bool idle, struct by_path_probe *probe) {
   for (uint32_t h = 0; h < world.hosts; h++) {
     struct by_seen_rate rate = {.sent = sent + world.now, .busy = 0.5};
     uint32_t to = world.nodes[(h + 1) % world.hosts];
-    if (sent > 0) by_network_estimate_report(world.belief, h, world.nodes[h], 1, &to, &rate, world.now);
+    if (sent > 0) by_network_estimate_report(world.estimate, h, world.nodes[h], 1, &to, &rate, world.now);
     if (world.now > 101) field.sent += rate.sent / 8;
   }
-  (void)by_network_estimate_tick(world.belief, world.now, &settled);
-  if (!by_network_estimate_next_refinement(world.belief, world.nodes, world.hosts, idle, world.now, probe))
+  (void)by_network_estimate_tick(world.estimate, world.now, &settled);
+  if (!by_network_estimate_next_refinement(world.estimate, world.nodes, world.hosts, idle, world.now, probe))
     return false;
   field.probes++;
   field.probed += (double)(probe->first + probe->bytes);
@@ -537,13 +537,52 @@ static void answer(const struct by_path_probe *probe, bool idle) {
   double noise = field.least_noise + (1 - field.least_noise) * by_rng_unit(&field.rng);
   double most = 8 * (double)probe->bytes / probe->lasts;
   double rate = noise * least_between(world.topology, field.truth, probe->from, probe->to);
-  by_network_estimate_handle_probe(world.belief, probe->from, probe->to, fmin(rate, most), idle, world.now);
+  by_network_estimate_handle_probe(world.estimate, probe->from, probe->to, fmin(rate, most), idle, world.now);
 }
 
 static void refine_for(int seconds) {
   struct by_path_probe probe;
   for (int i = 0; i < seconds; i++)
     if (refine(40e6, true, &probe)) answer(&probe, true);
+}
+
+/* Tries every 50 ms to probe, and returns the seconds until there is a probe. */
+static double wait_for_probe(struct by_path_probe *probe) {
+  double since = world.now;
+  do world.now += 0.05;
+  while (!by_network_estimate_next_refinement(world.estimate, world.nodes, world.hosts, true, world.now, probe) &&
+         world.now < since + 100);
+  return world.now - since;
+}
+
+/* One probe a second, or 5 s after the end of one that is not answered. The first part of each takes a quarter of what
+ * the path carries. */
+static void test_refine_times(void **state) {
+  struct by_path_probe probe;
+  (void)state;
+  begin_refining("star:4,nic=100m", true);
+  for (int i = 0; i < 100; i++) (void)refine(90e6, false, &probe);
+  world.now += 20;
+  assert_true(by_network_estimate_next_refinement(world.estimate, world.nodes, world.hosts, true, world.now, &probe));
+  assert_float_equal((double)probe.first, 0.25 * 0.06 * 100e6 / 8, 1);
+  answer(&probe, true);
+  assert_float_equal(wait_for_probe(&probe), 1, 0.06);
+  assert_float_equal(wait_for_probe(&probe), 5 + 0.06 + 0.1, 0.06);
+  finish();
+}
+
+/* Over a long path the first part is half of what TCP's window lets through by its end. */
+static void test_refine_window(void **state) {
+  static const char far[] = "{\"format\":\"banyan-topology 1\",\"nodes\":[{\"name\":\"a\"},{\"name\":\"b\"}],"
+                            "\"links\":[{\"a\":\"a\",\"b\":\"b\",\"capacity\":\"100m\",\"delay\":0.04}]}";
+  struct by_path_probe probe;
+  (void)state;
+  begin_refining(far, true);
+  for (int i = 0; i < 200; i++) (void)refine(90e6, false, &probe);
+  world.now += 20;
+  assert_true(by_network_estimate_next_refinement(world.estimate, world.nodes, world.hosts, true, world.now, &probe));
+  assert_float_equal((double)probe.first, 10e3 * 128, 1);
+  finish();
 }
 
 /* A star that is as it was measured: each direction is probed twice, two at a time, and then no more. */
@@ -554,7 +593,7 @@ static void test_refine_nothing(void **state) {
   assert_false(refine(0, true, &probe)); /* Nothing was sent yet. */
   refine_for(400);
   assert_int_equal(field.probes, 8);
-  assert_int_equal(by_network_estimate_count_refinements(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_refinements(world.estimate), 0);
   refine_for(400);
   assert_int_equal(field.probes, 8);
   finish();
@@ -577,15 +616,15 @@ static void test_refine_less(void **state) {
   uint32_t host = world.nodes[1], centre = world.topology->links[0].a ^ world.topology->links[0].b ^ world.nodes[0];
   field.truth[step_of(centre, host)] = 70e6;
   refine_for(800);
-  assert_int_equal(by_network_estimate_count_refinements(world.belief), 1);
+  assert_int_equal(by_network_estimate_count_refinements(world.estimate), 1);
   assert_in_range(field.probes, 9, 16);
   assert_float_equal(carries(centre, host) / 1e6, 70, 1);
-  assert_true(by_network_estimate_tick(world.belief, world.now, &settled) == false && settled);
+  assert_true(by_network_estimate_tick(world.estimate, world.now, &settled) == false && settled);
   for (uint32_t h = 0; h < HOSTS; h++) {
     assert_true(carries(world.nodes[h], centre) == 100e6);
     assert_true(h == 1 || carries(centre, world.nodes[h]) == 100e6);
   }
-  assert_ok(by_network_estimate_copy_refined(world.belief, &kept));
+  assert_ok(by_network_estimate_copy_refined(world.estimate, &kept));
   assert_float_equal(least_between(kept, NULL, world.nodes[0], host) / 1e6, 70, 1);
   by_topology_destroy(kept);
   finish();
@@ -600,12 +639,12 @@ static void test_refined_is_news(void **state) {
   for (uint32_t s = 0; s < 2 * world.topology->n_links; s++) field.truth[s] = 130e6;
   for (int i = 0; i < 400 && !news; i++) {
     if (refine(40e6, true, &probe)) answer(&probe, true);
-    news = by_network_estimate_tick(world.belief, world.now, &settled);
-    assert_true(news == (by_network_estimate_count_refinements(world.belief) > 0));
+    news = by_network_estimate_tick(world.estimate, world.now, &settled);
+    assert_true(news == (by_network_estimate_count_refinements(world.estimate) > 0));
   }
   assert_true(news);
   refine_for(400);
-  assert_int_equal(by_network_estimate_count_refinements(world.belief), 8);
+  assert_int_equal(by_network_estimate_count_refinements(world.estimate), 8);
   assert_float_equal(least_between(world.topology, NULL, world.nodes[0], world.nodes[1]) / 1e6, 100, 0);
   finish();
 }
@@ -617,7 +656,7 @@ static void test_refine_together(void **state) {
   uint32_t centre = world.topology->links[0].a ^ world.topology->links[0].b ^ world.nodes[0];
   field.truth[step_of(centre, world.nodes[1])] = 70e6;
   refine_for(800);
-  assert_int_equal(by_network_estimate_count_refinements(world.belief), 2);
+  assert_int_equal(by_network_estimate_count_refinements(world.estimate), 2);
   assert_float_equal(carries(world.nodes[0], centre) / 1e6, 70, 1);
   assert_float_equal(carries(centre, world.nodes[1]) / 1e6, 70, 1);
   assert_true(carries(world.nodes[1], centre) == 100e6 && carries(centre, world.nodes[0]) == 100e6);
@@ -630,7 +669,7 @@ static void test_refine_paths(void **state) {
   begin_refining("star:4,nic=100m", true);
   for (uint32_t s = 0; s < 2 * world.topology->n_links; s++) field.truth[s] = 50e6;
   refine_for(2000);
-  assert_int_equal(by_network_estimate_count_refinements(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_refinements(world.estimate), 0);
   assert_int_equal(field.probes, 8);
   finish();
 }
@@ -653,7 +692,7 @@ static void test_refine_beside_calls(void **state) {
   begin_refining(MESH, true);
   for (int i = 0; i < 800; i++)
     if (refine(40e6, true, &probe))
-      by_network_estimate_handle_probe(world.belief, probe.from, probe.to,
+      by_network_estimate_handle_probe(world.estimate, probe.from, probe.to,
                                        probe.to == (probe.from + 1) % HOSTS ? 50e6 : 125e6, false, world.now);
   for (uint32_t from = 0; from < HOSTS; from++)
     for (uint32_t to = 0; to < HOSTS; to++) {
@@ -676,7 +715,7 @@ static void test_refine_rough(void **state) {
   for (int i = 0; i < 40; i++) (void)pass(0.9, 95e6, false);
   assert_float_equal(carries(0, 1) / 1e6, 1.05 * 95, 0.1);
   assert_true(carries(1, 0) == 60e6);
-  assert_ok(by_network_estimate_copy_refined(world.belief, &kept));
+  assert_ok(by_network_estimate_copy_refined(world.estimate, &kept));
   assert_true(kept->links[0].rough);
   by_topology_destroy(kept);
   finish();
@@ -685,7 +724,7 @@ static void test_refine_rough(void **state) {
   refine_for(400);
   assert_true(carries(0, 1) >= 90e6 && carries(1, 0) >= 90e6);
   assert_true(carries(0, 1) <= 105e6 && carries(1, 0) <= 105e6);
-  assert_ok(by_network_estimate_copy_refined(world.belief, &kept));
+  assert_ok(by_network_estimate_copy_refined(world.estimate, &kept));
   assert_false(kept->links[0].rough);
   by_topology_destroy(kept);
   finish();
@@ -706,11 +745,11 @@ static void test_refine_bursts(void **state) {
   for (int i = 0; i < 40; i++) {
     struct by_seen_rate rate = {.sent = 85e6 + i, .busy = 0.9, .bandwidth = 2e9};
     world.now++;
-    by_network_estimate_report(world.belief, 0, world.nodes[0], 1, &b, &rate, world.now);
-    (void)by_network_estimate_tick(world.belief, world.now, &settled);
+    by_network_estimate_report(world.estimate, 0, world.nodes[0], 1, &b, &rate, world.now);
+    (void)by_network_estimate_tick(world.estimate, world.now, &settled);
   }
   assert_true(carries(0, 1) == 100e6);
-  assert_int_equal(by_network_estimate_count_refinements(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_refinements(world.estimate), 0);
   finish();
 }
 
@@ -726,17 +765,17 @@ static void test_refine_assumed(void **state) {
   for (uint32_t v = 0; v < 2; v++) world.nodes[v] = v;
   for (int i = 0; i < 4 * 29; i++) {
     (void)pass(1, 84e6, false);
-    if (by_network_estimate_next_probe(world.belief, world.nodes, 2, world.now, &probe))
-      by_network_estimate_handle_probe(world.belief, probe.from, probe.to, 0, false, world.now);
+    if (by_network_estimate_next_probe(world.estimate, world.nodes, 2, world.now, &probe))
+      by_network_estimate_handle_probe(world.estimate, probe.from, probe.to, 0, false, world.now);
   }
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 1);
-  assert_int_equal(by_network_estimate_count_refinements(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 1);
+  assert_int_equal(by_network_estimate_count_refinements(world.estimate), 0);
   for (int i = 0; i < 4 * 3; i++) (void)pass(1, 84e6, false);
-  assert_int_equal(by_network_estimate_count_slow(world.belief), 0);
-  assert_int_equal(by_network_estimate_count_refinements(world.belief), 1);
+  assert_int_equal(by_network_estimate_count_slow(world.estimate), 0);
+  assert_int_equal(by_network_estimate_count_refinements(world.estimate), 1);
   assert_float_equal(carries(0, 1) / 1e6, 84, 0.1);
   assert_true(carries(1, 0) == 300e6);
-  assert_ok(by_network_estimate_copy_refined(world.belief, &kept));
+  assert_ok(by_network_estimate_copy_refined(world.estimate, &kept));
   assert_float_equal(kept->links[0].capacity[BY_AB].all / 1e6, 84, 0.1);
   by_topology_destroy(kept);
   finish();
@@ -751,11 +790,11 @@ static void test_refine_in_vain(void **state) {
   for (int i = 0; i < 2000; i++) {
     if (!refine(40e6, true, &probe)) continue;
     if (field.probes <= 3 && field.probes > 1) assert_true(world.now > last + 5);
-    if (field.probes > 2) by_network_estimate_handle_probe(world.belief, probe.from, probe.to, 0, true, world.now);
+    if (field.probes > 2) by_network_estimate_handle_probe(world.estimate, probe.from, probe.to, 0, true, world.now);
     last = world.now;
   }
   assert_int_equal(field.probes, 2 + 2 * 12);
-  assert_int_equal(by_network_estimate_count_refinements(world.belief), 0);
+  assert_int_equal(by_network_estimate_count_refinements(world.estimate), 0);
   finish();
 }
 
@@ -772,7 +811,7 @@ static void test_refine_random(void **state) {
     field.least_noise = 0.95;
     for (uint32_t s = 0; s < 2 * world.topology->n_links; s++) field.truth[s] *= 0.7 + 0.6 * by_rng_unit(&field.rng);
     refine_for(2000);
-    assert_ok(by_network_estimate_copy_refined(world.belief, &after));
+    assert_ok(by_network_estimate_copy_refined(world.estimate, &after));
     for (uint32_t i = 0; i < HOSTS * HOSTS; i++) {
       uint32_t from = world.nodes[i / HOSTS], to = world.nodes[i % HOSTS];
       if (from == to) continue;
@@ -821,6 +860,8 @@ int main(void) {
       cmocka_unit_test(test_refine_in_vain),
       cmocka_unit_test(test_refine_assumed),
       cmocka_unit_test(test_refine_paths),
+      cmocka_unit_test(test_refine_times),
+      cmocka_unit_test(test_refine_window),
       cmocka_unit_test(test_probe_periods),
       cmocka_unit_test(test_probe_times),
       cmocka_unit_test(test_gain),

@@ -31,9 +31,9 @@ uint32_t by_sites_find(uint32_t n, const double *delay, uint32_t *site_of) {
   for (uint32_t a = 0; a < n; a++)
     for (uint32_t b = 0; b < a; b++) {
       if (site_of[a] == site_of[b] || trip_of(delay, n, a, b) > by_limit_far_trip) continue;
-      uint32_t least = MIN(site_of[a], site_of[b]), most = MAX(site_of[a], site_of[b]);
+      uint32_t min = MIN(site_of[a], site_of[b]), max = MAX(site_of[a], site_of[b]);
       for (uint32_t h = 0; h < n; h++)
-        if (site_of[h] == most) site_of[h] = least;
+        if (site_of[h] == max) site_of[h] = min;
     }
   for (uint32_t h = 0; h < n; h++) site_of[h] = site_of[h] == h ? n_sites++ : site_of[site_of[h]];
   return n_sites;
@@ -85,7 +85,7 @@ struct join {
   const double *delay;
   uint32_t *place; /* of each node of a site; scratch */
   uint32_t *gate;  /* of each site: the node at which others reach it */
-  double *least;   /* bit/s that the slowest host of each can do; INFINITY: not known */
+  double *min;     /* bit/s that the slowest host of each can do; INFINITY: not known */
 };
 
 static enum banyan_status add_hosts(struct join *j, const char *const *hosts) {
@@ -131,7 +131,7 @@ static enum banyan_status add_nodes(struct join *j, uint32_t site) {
 
 static enum banyan_status add_site(struct join *j, uint32_t site) {
   const struct by_topology *t = j->sites[site];
-  j->least[site] = INFINITY;
+  j->min[site] = INFINITY;
   if (!t) {
     j->gate[site] = host_of(j->site_of, site, 0);
     return BANYAN_OK;
@@ -146,7 +146,7 @@ static enum banyan_status add_site(struct join *j, uint32_t site) {
                                         from->delay, &to));
     to->capacity[BY_BA] = from->capacity[BY_BA];
     bool of_host = t->nodes[from->a].takes_part || t->nodes[from->b].takes_part;
-    if (of_host) j->least[site] = fmin(j->least[site], fmin(from->capacity[BY_AB].all, from->capacity[BY_BA].all));
+    if (of_host) j->min[site] = fmin(j->min[site], fmin(from->capacity[BY_AB].all, from->capacity[BY_BA].all));
   }
   j->gate[site] = j->place[t->n_nodes - 1];
   return BANYAN_OK;
@@ -154,18 +154,18 @@ static enum banyan_status add_site(struct join *j, uint32_t site) {
 
 /* Of the nearest hosts of both, less what is inside the sites, which is little. */
 static double delay_between(const struct join *j, uint32_t a, uint32_t b) {
-  double least = INFINITY;
+  double min = INFINITY;
   for (uint32_t g = 0; g < j->n; g++)
     for (uint32_t h = 0; h < j->n; h++)
-      if (j->site_of[g] == a && j->site_of[h] == b) least = fmin(least, trip_of(j->delay, j->n, g, h) / 2);
-  return least;
+      if (j->site_of[g] == a && j->site_of[h] == b) min = fmin(min, trip_of(j->delay, j->n, g, h) / 2);
+  return min;
 }
 
 static enum banyan_status join_sites(struct join *j, const double *rates) {
   uint32_t flow = 0;
   for (uint32_t a = 0; a < j->n_sites; a++)
     for (uint32_t b = a + 1; b < j->n_sites; b++) {
-      double rate = fmin(j->least[a], j->least[b]), there = 0, back = 0;
+      double rate = fmin(j->min[a], j->min[b]), there = 0, back = 0;
       struct by_link *link;
       if (isinf(rate)) rate = by_limit_likely_rate;
       for (uint32_t k = flows_between(j->n, j->site_of, a, b); k > 0; k--, flow += 2)
@@ -184,13 +184,13 @@ enum banyan_status by_sites_join(uint32_t n, const uint32_t *site_of, uint32_t n
   struct join j = {.n = n, .n_sites = n_sites, .site_of = site_of, .sites = sites, .delay = delay};
   BY_TRY(by_topology_builder_init(&j.builder, "measured"));
   j.gate = calloc(n_sites, sizeof *j.gate);
-  j.least = calloc(n_sites, sizeof *j.least);
-  enum banyan_status status = j.gate && j.least ? add_hosts(&j, hosts) : by_topology_no_memory();
+  j.min = calloc(n_sites, sizeof *j.min);
+  enum banyan_status status = j.gate && j.min ? add_hosts(&j, hosts) : by_topology_no_memory();
   for (uint32_t s = 0; s < n_sites && status == BANYAN_OK; s++) status = add_site(&j, s);
   if (status == BANYAN_OK) status = join_sites(&j, rates);
   status = by_topology_builder_end(&j.builder, status, NULL, out);
   free(j.gate);
-  free(j.least);
+  free(j.min);
   free(j.place);
   return status;
 }

@@ -36,9 +36,9 @@ static uint32_t squad_size(const struct squads *squads, uint32_t g) {
 }
 
 static uint32_t largest(const struct squads *squads) {
-  uint32_t most = 0;
-  for (uint32_t g = 0; g < squads->n; g++) most = MAX(most, squad_size(squads, g));
-  return most;
+  uint32_t max = 0;
+  for (uint32_t g = 0; g < squads->n; g++) max = MAX(max, squad_size(squads, g));
+  return max;
 }
 
 /* Groups without players are left out. `memory` holds 3 n + 1 numbers. */
@@ -181,14 +181,7 @@ void by_tournament_fini(struct by_tournament *tournament) {
   *tournament = (struct by_tournament){0};
 }
 
-enum {
-  LEAST_TOURNAMENTS = 2,
-  MOST_TOURNAMENTS = 6,
-  LEAST_ROUNDS = 4,
-  LEAST_OF_PART = 4,
-  FEW_ROUNDS = 9,
-  OPEN_ROUNDS = 4
-};
+enum { MIN_TOURNAMENTS = 2, MAX_TOURNAMENTS = 6, MIN_ROUNDS = 4, MIN_OF_PART = 4, FEW_ROUNDS = 9, OPEN_ROUNDS = 4 };
 
 /* A group that can send and receive so much of what its hosts can is not held up by a link that they share. */
 /* What two groups, or a unit and a group, show together when it is known that they do not belong together, at most; and
@@ -249,7 +242,7 @@ static void add_flows(struct by_survey *survey, uint32_t meeting, uint32_t a, ui
 }
 
 uint32_t by_survey_parts(const struct by_survey *survey, uint32_t n) {
-  return survey->most ? MAX((n + 1) / LEAST_OF_PART, 1) : 1;
+  return survey->max ? MAX((n + 1) / MIN_OF_PART, 1) : 1;
 }
 
 /* The hosts of a unit with all others of its part, until each has had a turn. */
@@ -293,8 +286,8 @@ static void make_flows(struct by_survey *survey) {
 /* How many rounds a tournament may have, where experiments are limited: the first one of hosts takes half of what there
  * is, as nothing follows where it is clear; a last part is kept for groups. */
 static uint32_t rounds_left(const struct by_survey *survey) {
-  uint32_t left = survey->most - MIN(survey->done, survey->most);
-  uint32_t kept = survey->n_levels == 1 ? survey->most / 4 : 0;
+  uint32_t left = survey->max - MIN(survey->done, survey->max);
+  uint32_t kept = survey->n_levels == 1 ? survey->max / 4 : 0;
   left -= MIN(left, kept);
   return MAX(survey->levels[0].tournaments ? left : MAX(left / 2, MIN(left, FEW_ROUNDS)), 1);
 }
@@ -343,7 +336,7 @@ static enum banyan_status find_open(struct by_survey_level *level) {
 
 static enum banyan_status begin_tournament(struct by_survey *survey) {
   struct by_survey_level *level = top(survey);
-  bool at_random = survey->most || level->tournaments % 2 == 0;
+  bool at_random = survey->max || level->tournaments % 2 == 0;
   uint32_t *order = calloc(2 * (size_t)level->n, sizeof *order);
   if (!order) return by_topology_no_memory();
   const uint32_t *all_alike = order + level->n;
@@ -362,7 +355,7 @@ static enum banyan_status begin_tournament(struct by_survey *survey) {
   survey->phase = BY_SURVEY_PAIRS;
   survey->at = 0;
   survey->rounds = survey->tournament.n_rounds;
-  if (survey->most) survey->rounds = MIN(survey->rounds, rounds_left(survey));
+  if (survey->max) survey->rounds = MIN(survey->rounds, rounds_left(survey));
   return status;
 }
 
@@ -423,15 +416,15 @@ static enum banyan_status end_fans(struct by_survey *survey) {
  * are limited, one group is believed at once. */
 static bool is_clear(const struct by_survey *survey, bool settled) {
   const struct by_survey_level *level = &survey->levels[survey->n_levels - 1];
-  if (survey->most && !level->doubtful) return level->n_groups == 1 || !level->n_open;
-  return settled && level->tournaments >= LEAST_TOURNAMENTS && !level->doubtful;
+  if (survey->max && !level->doubtful) return level->n_groups == 1 || !level->n_open;
+  return settled && level->tournaments >= MIN_TOURNAMENTS && !level->doubtful;
 }
 
 static bool may_play_on(const struct by_survey *survey) {
   const struct by_survey_level *level = &survey->levels[survey->n_levels - 1];
-  if (level->tournaments >= MOST_TOURNAMENTS) return false;
-  if (!survey->most) return true;
-  return rounds_left(survey) >= MIN(level->n / 2, LEAST_ROUNDS);
+  if (level->tournaments >= MAX_TOURNAMENTS) return false;
+  if (!survey->max) return true;
+  return rounds_left(survey) >= MIN(level->n / 2, MIN_ROUNDS);
 }
 
 static enum banyan_status end_tournament(struct by_survey *survey) {
@@ -446,7 +439,7 @@ static enum banyan_status end_tournament(struct by_survey *survey) {
   }
   enum banyan_status status = by_survey_group(level, &survey->rng);
   level->n_open = 0;
-  if (status == BANYAN_OK && survey->most && level->n_groups > 1) status = find_open(level);
+  if (status == BANYAN_OK && survey->max && level->n_groups > 1) status = find_open(level);
   bool settled = memcmp(before, level->group_of, level->n * sizeof *before) == 0;
   free(before);
   BY_TRY(status);
@@ -488,12 +481,12 @@ uint32_t by_survey_next(const struct by_survey *survey, const struct by_survey_f
 }
 
 uint32_t by_survey_left(const struct by_survey *survey) {
-  uint32_t planned = survey->most - MIN(survey->done, survey->most);
+  uint32_t planned = survey->max - MIN(survey->done, survey->max);
   return survey->phase == BY_SURVEY_OVER ? 0 : MAX(planned, survey->rounds - survey->at);
 }
 
 void by_survey_limit(struct by_survey *survey, uint32_t left) {
-  if (survey->most) survey->most = MAX(MIN(survey->most, survey->done + left), 1);
+  if (survey->max) survey->max = MAX(MIN(survey->max, survey->done + left), 1);
 }
 
 const char *by_survey_phase(struct by_survey *survey) {
@@ -507,14 +500,14 @@ const char *by_survey_phase(struct by_survey *survey) {
 
 /* ---- life */
 
-enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, uint32_t most,
+enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, uint32_t max,
                                     struct by_survey **out) {
   if (n < 2 || n > BY_SURVEY_MAX_HOSTS)
     return by_fail(BANYAN_ERR_ARGUMENT, "a survey is of 2 to %d hosts, not %u", BY_SURVEY_MAX_HOSTS, n);
   struct by_survey *survey = calloc(1, sizeof *survey);
   if (!survey) return by_topology_no_memory();
   survey->n = n;
-  survey->most = most ? MAX(most, BY_SURVEY_MIN_EXPERIMENTS) : 0;
+  survey->max = max ? MAX(max, BY_SURVEY_MIN_EXPERIMENTS) : 0;
   survey->n_levels = 1;
   survey->delay = malloc((size_t)n * n * sizeof *survey->delay);
   survey->flows = malloc(2 * (size_t)n * sizeof *survey->flows);

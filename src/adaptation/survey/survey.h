@@ -46,7 +46,7 @@ enum { BY_SURVEY_MAX_HOSTS = 1024, BY_SURVEY_MIN_EXPERIMENTS = 8 };
 /* A survey of 2 to BY_SURVEY_MAX_HOSTS hosts. `delay`: n x n seconds one way, [from * n + to], of the fastest of
  * several answers. The seed determines in which orders hosts meet. `most`: limit of experiments, at least
  * BY_SURVEY_MIN_EXPERIMENTS; 0: none. The caller owns *out. */
-BANYAN_CHECK enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, uint32_t most,
+BANYAN_CHECK enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, uint32_t max,
                                                  struct by_survey **out);
 /* NULL is allowed. */
 void by_survey_destroy(struct by_survey *survey);
@@ -122,7 +122,7 @@ void by_link_tries_add(struct by_link_tries *tries, double there, double back);
 /* bit/s one way (0: there, 1: back), which is that of both unless one way is 1.3 times as fast as the other. *agreed:
  * two tries found nearly the same, and none much more, but for one of eight. Else the second of all, as the largest one
  * may be wrong. */
-double by_link_tries_rate(const struct by_link_tries *tries, int way, bool *agreed);
+double by_link_tries_rate(const struct by_link_tries *tries, int direction, bool *agreed);
 /* Whether more tries are needed: no two agree, one way or the other. */
 bool by_link_tries_open(const struct by_link_tries *tries);
 /* Returns whether nothing has arrived in one direction. */

@@ -24,11 +24,11 @@
 enum { RESTARTS = 32 };
 
 /* The most that u sent to, or received from, any one other. Cost: n. */
-static double level_most(const struct by_survey_level *level, uint32_t u, bool receives) {
-  double most = 0;
+static double level_max(const struct by_survey_level *level, uint32_t u, bool receives) {
+  double max = 0;
   for (uint32_t v = 0; v < level->n; v++)
-    if (v != u) most = fmax(most, receives ? by_level_rate(level, v, u) : by_level_rate(level, u, v));
-  return most;
+    if (v != u) max = fmax(max, receives ? by_level_rate(level, v, u) : by_level_rate(level, u, v));
+  return max;
 }
 
 /* Whether units of a group reach several others at once much faster than any one: they are joined by more than one
@@ -38,15 +38,15 @@ static bool level_is_mesh(const struct by_survey_level *level, uint32_t group) {
   for (uint32_t u = 0; u < level->n; u++) {
     if (level->group_of[u] != group) continue;
     size++;
-    faster += level->out[u] > by_limit_mesh * level_most(level, u, false);
+    faster += level->out[u] > by_limit_mesh * level_max(level, u, false);
   }
   return size > 2 && 2 * faster > size;
 }
 
 struct clusters {
   uint32_t n;
-  const double *weight;   /* n x n */
-  double *most[2], *gain; /* what a unit can do with others; scratch */
+  const double *weight;  /* n x n */
+  double *max[2], *gain; /* what a unit can do with others; scratch */
   uint32_t *cluster_of;
 };
 
@@ -55,10 +55,10 @@ struct clusters {
  * outweigh what the others show. */
 static double weigh(const struct clusters *c, const struct by_survey_level *level, uint32_t u, uint32_t v) {
   double share[2];
-  for (int way = 0; way < 2; way++) {
-    uint32_t from = way ? v : u, to = way ? u : v;
-    double able = fmin(c->most[0][from], c->most[1][to]);
-    share[way] = able > 0 ? level->last[(size_t)from * level->n + to] / able : 1;
+  for (int direction = 0; direction < 2; direction++) {
+    uint32_t from = direction ? v : u, to = direction ? u : v;
+    double able = fmin(c->max[0][from], c->max[1][to]);
+    share[direction] = able > 0 ? level->last[(size_t)from * level->n + to] / able : 1;
   }
   double faster = fmax(share[0], share[1]), slower = fmin(share[0], share[1]);
   double both = (faster + fmax(slower, fmin(faster, by_limit_min_share))) / 2;
@@ -127,7 +127,7 @@ static uint32_t free_label(const struct clusters *c) {
 static void search(struct clusters *c, struct by_rng *rng, uint32_t *best) {
   size_t bytes = c->n * sizeof *best;
   move_units(c);
-  double most = total(c);
+  double max = total(c);
   memcpy(best, c->cluster_of, bytes);
   for (int i = 0; i < RESTARTS; i++) {
     uint32_t unit = (uint32_t)by_rng_below(rng, c->n), label = c->cluster_of[unit];
@@ -135,8 +135,8 @@ static void search(struct clusters *c, struct by_rng *rng, uint32_t *best) {
       if (c->cluster_of[u] == label && u != unit) c->cluster_of[u] = free_label(c);
     move_units(c);
     double now = total(c);
-    if (now > most - 1e-9) {
-      most = now;
+    if (now > max - 1e-9) {
+      max = now;
       memcpy(best, c->cluster_of, bytes);
     }
     memcpy(c->cluster_of, best, bytes);
@@ -169,13 +169,13 @@ static bool is_doubtful(const struct clusters *c) {
 
 /* What units can do with any one other. One that has only met units behind a full link did less: then it is what it did
  * with all, as far as half of the units did as much with one. `scratch`: n. */
-static void take_most(const struct by_survey_level *level, double *const most[2], double *scratch) {
-  for (int way = 0; way < 2; way++) {
-    for (uint32_t u = 0; u < level->n; u++) scratch[u] = most[way][u] = level_most(level, u, way == 1);
+static void fill_max(const struct by_survey_level *level, double *const max[2], double *scratch) {
+  for (int direction = 0; direction < 2; direction++) {
+    for (uint32_t u = 0; u < level->n; u++) scratch[u] = max[direction][u] = level_max(level, u, direction == 1);
     qsort(scratch, level->n, sizeof *scratch, by_order_numbers);
     double usual = scratch[level->n / 2];
-    const double *all = way ? level->in : level->out;
-    for (uint32_t u = 0; u < level->n; u++) most[way][u] = fmax(most[way][u], fmin(all[u], usual));
+    const double *all = direction ? level->in : level->out;
+    for (uint32_t u = 0; u < level->n; u++) max[direction][u] = fmax(max[direction][u], fmin(all[u], usual));
   }
 }
 
@@ -186,10 +186,10 @@ enum banyan_status by_survey_group(struct by_survey_level *level, struct by_rng 
   if (memory && numbers) {
     double *between = memory + 3 * n;
     struct clusters c = {.n = level->n, .weight = level->evidence, .cluster_of = numbers, .gain = memory};
-    c.most[0] = memory + n;
-    c.most[1] = memory + 2 * n;
+    c.max[0] = memory + n;
+    c.max[1] = memory + 2 * n;
     for (uint32_t u = 0; u < n; u++) c.cluster_of[u] = u;
-    take_most(level, c.most, c.gain);
+    fill_max(level, c.max, c.gain);
     for (uint32_t u = 0; u < n; u++)
       for (uint32_t v = 0; v < n; v++)
         if (u != v && level->last[u * n + v] >= 0) level->evidence[u * n + v] += weigh(&c, level, u, v);
@@ -234,14 +234,14 @@ static double three_digits(double value) {
 
 /* Makes those alike that are nearly so: each run becomes its mean. In a run none is more than `most` times the least,
  * nor `equal` times the one below it. */
-static enum banyan_status make_alike(double *values, size_t n, double most) {
+static enum banyan_status make_alike(double *values, size_t n, double max) {
   double **sorted = malloc((n + 1) * sizeof *sorted);
   if (!sorted) return by_topology_no_memory();
   for (size_t i = 0; i < n; i++) sorted[i] = &values[i];
   qsort(sorted, n, sizeof *sorted, ascending);
   for (size_t first = 0, end; first < n; first = end) {
-    double least = *sorted[first], below = least, sum = 0;
-    for (end = first; end < n && *sorted[end] <= fmin(least * most, below * by_limit_equal); end++)
+    double min = *sorted[first], below = min, sum = 0;
+    for (end = first; end < n && *sorted[end] <= fmin(min * max, below * by_limit_equal); end++)
       sum += below = *sorted[end];
     for (size_t i = first; i < end; i++) *sorted[i] = three_digits(sum / (double)(end - first));
   }
@@ -254,8 +254,8 @@ static enum banyan_status take_rates(struct sketch *s) {
   const struct by_survey_level *level = s->level;
   uint32_t n = level->n;
   for (uint32_t u = 0; u < n; u++) {
-    s->out[u] = fmax(level->out[u], level_most(level, u, false));
-    s->in[u] = fmax(level->in[u], level_most(level, u, true));
+    s->out[u] = fmax(level->out[u], level_max(level, u, false));
+    s->in[u] = fmax(level->in[u], level_max(level, u, true));
     for (uint32_t v = 0; v < n; v++) s->rate[(size_t)u * n + v] = u == v ? 0 : by_level_rate(level, u, v);
   }
   for (uint32_t u = 0; u < n; u++)
@@ -271,17 +271,17 @@ static enum banyan_status take_rates(struct sketch *s) {
 static double reckon_away(const struct sketch *s, uint32_t u) {
   uint32_t n = s->level->n, step = MAX(n / THIRDS, 1), terms = 0;
   const double *d = s->delay;
-  double sum = 0, most = INFINITY;
+  double sum = 0, max = INFINITY;
   for (uint32_t v = 0; v < n; v++) {
     if (v == u || s->level->group_of[v] != s->level->group_of[u]) continue;
-    most = fmin(most, d[(size_t)u * n + v]);
+    max = fmin(max, d[(size_t)u * n + v]);
     for (uint32_t w = (u + v) % step; w < n; w += step) {
       if (w == u || w == v) continue;
       sum += (d[(size_t)u * n + v] + d[(size_t)u * n + w] - d[(size_t)v * n + w]) / 2;
       terms++;
     }
   }
-  return terms ? fmin(fmax(sum / terms, 0), most) : isfinite(most) ? most / 2 : 0;
+  return terms ? fmin(fmax(sum / terms, 0), max) : isfinite(max) ? max / 2 : 0;
 }
 
 /* Between the groups, into the same memory: no group has a number above that of its first unit. */
@@ -417,7 +417,7 @@ static enum banyan_status infer(struct sketch *s, const char *const *hosts) {
   return is_mesh && !s->has_others ? BANYAN_OK : add_star(s, UINT32_MAX, &centre);
 }
 
-static enum banyan_status make_room(struct sketch *s) {
+static enum banyan_status allocate_arrays(struct sketch *s) {
   size_t n = s->survey->n;
   s->out = malloc((2 * n * n + 3 * n) * sizeof *s->out);
   s->node = malloc(n * sizeof *s->node);
@@ -437,7 +437,7 @@ static enum banyan_status infer_topology(const struct by_survey *survey, bool ha
   if (survey->phase != BY_SURVEY_OVER)
     return by_fail(BANYAN_ERR_ARGUMENT, "the survey is not over: there is more to measure");
   BY_TRY(by_topology_builder_init(&s.builder, name));
-  enum banyan_status status = make_room(&s);
+  enum banyan_status status = allocate_arrays(&s);
   if (status == BANYAN_OK) status = infer(&s, hosts);
   status = by_topology_builder_end(&s.builder, status, NULL, out);
   free(s.out);
@@ -505,23 +505,23 @@ void by_link_tries_add(struct by_link_tries *tries, double there, double back) {
 }
 
 /* Finds the largest rate in a direction, and the next one. */
-static void find_largest(const struct by_link_tries *tries, int way, double *most, double *next) {
-  *most = *next = 0;
+static void find_largest(const struct by_link_tries *tries, int direction, double *max, double *next) {
+  *max = *next = 0;
   for (uint32_t i = 0; i < tries->n; i++) {
-    double found = tries->found[way][i];
-    *next = fmax(*next, fmin(found, *most));
-    *most = fmax(*most, found);
+    double found = tries->found[direction][i];
+    *next = fmax(*next, fmin(found, *max));
+    *max = fmax(*max, found);
   }
 }
 
 /* Returns whether both directions are equally fast. The largest of several rates in the direction that seems faster may
  * be wrong. */
 static bool is_equal(const struct by_link_tries *tries) {
-  double most[2], next[2];
-  for (int way = 0; way < 2; way++) find_largest(tries, way, &most[way], &next[way]);
-  int faster = most[1] > most[0];
-  double least = by_limit_directions * most[!faster];
-  return most[faster] <= least || (tries->n >= BY_LINK_MIN_UNEQUAL && next[faster] <= least);
+  double max[2], next[2];
+  for (int direction = 0; direction < 2; direction++) find_largest(tries, direction, &max[direction], &next[direction]);
+  int faster = max[1] > max[0];
+  double min = by_limit_directions * max[!faster];
+  return max[faster] <= min || (tries->n >= BY_LINK_MIN_UNEQUAL && next[faster] <= min);
 }
 
 static int descending(const void *a, const void *b) {
@@ -529,17 +529,17 @@ static int descending(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-double by_link_tries_rate(const struct by_link_tries *tries, int way, bool *agreed) {
+double by_link_tries_rate(const struct by_link_tries *tries, int direction, bool *agreed) {
   double found[2 * BY_LINK_TRIES] = {0};
   bool same = is_equal(tries);
   uint32_t n = 0;
   for (int i = 0; i < 2; i++)
-    for (uint32_t k = 0; k < tries->n && (same || i == way); k++) found[n++] = tries->found[i][k];
+    for (uint32_t k = 0; k < tries->n && (same || i == direction); k++) found[n++] = tries->found[i][k];
   qsort(found, n, sizeof *found, descending);
   *agreed = false;
   if (tries->n < (same ? BY_LINK_MIN : BY_LINK_MIN_UNEQUAL)) return found[0];
-  double most = found[n / WRONG];
-  for (uint32_t i = 0; i + 1 < n && found[i] >= by_limit_full * most; i++)
+  double max = found[n / WRONG];
+  for (uint32_t i = 0; i + 1 < n && found[i] >= by_limit_full * max; i++)
     if (found[i + 1] > 0 && found[i + 1] >= by_limit_alike * found[i]) {
       *agreed = true;
       return found[i];

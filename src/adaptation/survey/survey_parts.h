@@ -71,7 +71,7 @@ struct by_survey {
   enum { BY_SURVEY_FANS, BY_SURVEY_PAIRS, BY_SURVEY_OVER } phase;
   uint32_t at; /* fan or round, of `rounds` */
   uint32_t rounds;
-  uint32_t most, done; /* experiments; most 0: as many as it takes */
+  uint32_t max, done; /* experiments; most 0: as many as it takes */
   struct by_tournament tournament;
   struct by_survey_flow *flows;
   uint32_t *meeting; /* of flows 2 k and 2 k + 1, the way there and back */
