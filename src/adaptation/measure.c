@@ -15,7 +15,7 @@
 
 enum { SEED = 1 };
 
-enum { WHOLE_DEADLINE = 3600 /* Seconds. */ };
+enum { WHOLE_DEADLINE = 3600 /* Seconds in which rank 0 finishes measuring. */ };
 
 static void log_pairs(const struct by_measurement *m) {
   for (uint32_t i = 0; i < m->n; i++)
@@ -30,7 +30,8 @@ static void log_pairs(const struct by_measurement *m) {
 
 /* ---- a survey */
 
-/* Where the time is limited: fans, two tournaments and something for groups, if there are few hosts. */
+/* Returns the limit of experiments if time is limited: for fans, two tournaments and, with few hosts, some rounds of
+ * groups. 0: no limit. */
 static uint32_t max_experiments(const struct by_measurement *m) {
   uint32_t enough = 3 * m->n + 4;
   return by_measure_is_quick(m) ? MIN(enough, m->n <= 8 ? 24 : m->n <= 16 ? 40 : 64) : 0;
@@ -68,7 +69,7 @@ static enum banyan_status measure_switched(struct by_measurement *m, struct by_m
   return by_measure_lead_probes(m, out->probes, out->n_probes, false);
 }
 
-/* Rank 0: measures as the options say. */
+/* Rank 0: measures all hosts as the options say. */
 static enum banyan_status lead_all(struct by_measurement *m, struct by_measured *out) {
   char text[100];
   by_measure_report(m, "delays");
@@ -129,7 +130,7 @@ struct probes {
   bool links;
 };
 
-/* Probes the network. Earlier results tell how large messages have to be. */
+/* Probes the network. Earlier results determine how large messages are. */
 static enum banyan_status probe(struct by_measurement *m, const struct probes *probes) {
   BY_TRY(by_measurement_begin(m));
   if (m->leaders->rank) return by_measure_follow(m);
@@ -155,7 +156,7 @@ static enum banyan_status conclude(struct banyan_comm *comm, enum banyan_status 
   return by_fail((enum banyan_status)verdict.status, "%s", verdict.text);
 }
 
-/* Measures, or, with `out` NULL, probes. */
+/* Measures the network; with `out` NULL, probes it. */
 static enum banyan_status lead_and_follow(struct banyan_comm *comm, struct by_measurement *m, struct by_measured *out,
                                           const struct probes *probes) {
   BY_TRY(check(comm));
@@ -172,7 +173,7 @@ static enum banyan_status lead_and_follow(struct banyan_comm *comm, struct by_me
 enum banyan_status by_measure(struct banyan_comm *comm, const struct by_measure_options *options,
                               struct by_measured *out) {
   struct by_measurement m = {.options = *options, .start = by_clock_now(&by_clock_system), .until = INFINITY};
-  if (options->seconds > 0) m.until = options->seconds - 3 * by_limit_probe_time /* two rounds of probes */;
+  if (options->seconds > 0) m.until = options->seconds - 3 * by_limit_probe_time /* The two rounds of probes end it. */;
   *out = (struct by_measured){0};
   enum banyan_status status = lead_and_follow(comm, &m, out, NULL);
   if (status != BANYAN_OK) by_measured_fini(out);

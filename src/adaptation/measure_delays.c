@@ -1,4 +1,4 @@
-/* Measures the delays between all hosts, with a first guess at rates, by questions and answers. */
+/* Measures the delays between all hosts, with a first guess at rates, by requests and answers. */
 #include <math.h>
 #include <stdlib.h>
 #include <sys/param.h>
@@ -12,17 +12,17 @@
 
 enum {
   OVER = -1,
-  QUESTIONS = 40, /* without more; the first one makes the connection and does not count */
+  QUESTIONS = 40, /* Requests without further bytes; the first one makes the connection and does not count. */
   MIN_QUESTIONS = 4,
   TRIES = 3,
   FIRST_BYTES = 4 << 10,
   MAX_BYTES = 1 << 20,
-  QUICK_RATES = 4 /* of how many others a host is asked for a rate, where it is to be quick */
+  QUICK_RATES = 4 /* If time is limited, each host asks so many others for a rate. */
 };
 
-/* How well it is to be done: seconds that a message takes which is long enough to tell a rate, and for all questions;
- * how many questions, and tries of a message; how many times longer the next message is; and the longest round trip
- * with which it is asked for a rate: where it is to be quick, what has longer ones is not measured. */
+/* How thoroughly a pair is measured. A message that takes `long_enough` seconds shows a rate; `timeout` limits the
+ * seconds of all requests; each next message is `grows` times as long. Hosts with round trips of more than `longest`
+ * seconds are not asked for a rate, since they are measured otherwise if time is limited. */
 struct care {
   double long_enough, timeout;
   int questions, min_questions, tries, grows;
@@ -35,7 +35,7 @@ static const struct care quick_care = {2e-3, 0.01, 10, 2, 1, 4, 0.02};
 struct asking {
   struct banyan_comm *comm;
   int peer;
-  char *memory; /* MOST_BYTES bytes. */
+  char *memory; /* Memory of MAX_BYTES bytes. */
   struct care care;
 };
 
@@ -61,7 +61,7 @@ static enum banyan_status ask(const struct asking *a, int64_t bytes, double *sec
   return BANYAN_OK;
 }
 
-/* A message that takes long may have been late: the fastest of some tries counts. */
+/* Asks several times if a message takes long, since it may have been late, and takes the fastest try. */
 static enum banyan_status ask_again(const struct asking *a, int64_t bytes, double min, double *seconds) {
   double again;
   BY_TRY(ask(a, bytes, seconds));
@@ -72,8 +72,8 @@ static enum banyan_status ask_again(const struct asking *a, int64_t bytes, doubl
   return BANYAN_OK;
 }
 
-/* The fastest answer counts: whatever else goes on can only delay it. For the rate it is the longest message, of which
- * least is let through as the burst of an idle link. */
+/* Measures the delay and the rate of a pair. The fastest answer counts, since other load can only delay it. The rate is
+ * that of the longest message, of which the burst that an idle link lets through is the smallest part. */
 static enum banyan_status ask_all(const struct asking *a, bool for_rate, double *delay, double *rate) {
   int64_t over = OVER;
   double seconds, min = INFINITY;
@@ -107,7 +107,7 @@ static enum banyan_status answer_all(const struct asking *a) {
   }
 }
 
-/* Finds whether rank 0 has time for more; the same on all ranks, which begin a round together. */
+/* Finds whether rank 0 has no time left; all ranks get the same answer, and begin the next round together. */
 static enum banyan_status is_late(const struct by_measurement *m, bool *late) {
   int32_t said = m->leaders->rank == 0 && by_seconds_since(m->start) > by_limit_too_late * m->until;
   BY_TRY(banyan_allreduce(m->leaders, &said, &said, 1, BANYAN_INT32, BANYAN_MAX));
@@ -115,7 +115,7 @@ static enum banyan_status is_late(const struct by_measurement *m, bool *late) {
   return BANYAN_OK;
 }
 
-/* Fills this rank's row, for higher ranks. */
+/* Fills this rank's row for all higher ranks. */
 static enum banyan_status meet_all(const struct by_measurement *m, char *memory, double *delay, double *rate,
                                    bool *late) {
   struct banyan_comm *comm = m->leaders;
@@ -159,16 +159,17 @@ enum banyan_status by_measure_delays(struct by_measurement *m, struct by_pairs_m
 
 /* ---- all pairs at once: what has to wait for other answers is little where round trips are long */
 
-/* The first round makes the connection and does not count. Rounds go on for a while, as a busy machine answers late. */
+/* The first round makes the connection and does not count. More rounds follow for a while, since a busy machine answers
+ * late. */
 enum { MIN_ROUNDS = 3, MAX_ROUNDS = 12 };
 
 struct turn {
-  uint32_t step;   /* sends and receives so far, two for each round */
-  int64_t message; /* 1: more rounds follow, 0: this is the last one; the answer repeats it */
+  uint32_t step;   /* Number of sends and receives so far, two for each round. */
+  int64_t message; /* 1: more rounds follow; 0: this is the last one. The answer repeats it. */
   uint64_t begun;
 };
 
-/* Makes the next send or receive with this peer: the lower rank asks. */
+/* Starts the next send or receive with this peer; the lower rank asks. */
 static enum banyan_status take_turn(struct banyan_comm *comm, uint32_t peer, uint64_t start, struct turn *turn,
                                     struct banyan_request **request) {
   bool begins = turn->step % 2 == 0, asks = comm->rank < peer, sends = begins == asks;
@@ -205,12 +206,14 @@ static enum banyan_status ask_everyone(struct banyan_comm *comm, struct turn *tu
     if (!ends || (turn->message && turn->step < 2 * MAX_ROUNDS))
       status = take_turn(comm, (uint32_t)r, start, turn, &requests[r]);
   }
-  if (status != BANYAN_OK) banyan_comm_abort(comm, banyan_error_text()); /* no rank waits for the others' messages */
+  if (status != BANYAN_OK)
+    banyan_comm_abort(comm, banyan_error_text()); /* Ends the job, so that no rank waits for messages of the others. */
   if (banyan_wait_all(requests, comm->size) != BANYAN_OK) by_debug("measure", "%s", banyan_error_text());
   return status;
 }
 
-/* A rank that waits for a busy machine answers late, but its kernel acknowledges at once. */
+/* Limits delays by what the kernel knows: a rank that waits for a core answers late, but its kernel acknowledges at
+ * once. */
 
 struct row {
   const struct banyan_comm *comm;

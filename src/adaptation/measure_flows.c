@@ -1,7 +1,8 @@
-/* Each flow is a stream of messages of one size. Each is answered, and its first byte says how many go when the answer
- * has come: none to two, so that more are under way where answers come soon, and fewer where a way is slower than was
- * expected. Else megabytes would wait in sockets and queues, be lost there and have to drain. The receiver reckons the
- * rate from the messages that arrive while it counts, by its own clock; the sender goes on a little longer. */
+/* Runs experiments: flows that go at the same time. Each flow is a stream of messages of one size, and each message is
+ * answered. The first byte of a message says how many messages follow its answer: none to two, so that more are in
+ * flight where answers come soon, and fewer where a path is slower than expected. Otherwise megabytes would wait in
+ * sockets and queues, be lost there and have to drain. The receiver computes the rate from the messages that arrive
+ * while it counts, by its own clock; the sender goes on a little longer. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "request.h"
 #include "thresholds.h"
 
-/* As many as are allowed may go while as many wait for their answers. */
+/* Messages in flight, and as many that wait for their answers. */
 enum {
   SLOTS = 2 * BY_MEASURE_DEPTH,
   MIN_ALLOWED = 2,
@@ -23,24 +24,30 @@ enum {
   ANSWERS = 1 /* Number of the subset that answers. */
 };
 
-enum { METERED = 16, MIN_METERED = 32 << 10 }; /* bytes: shapers let the first ones through */
+enum {
+  METERED = 16,
+  MIN_METERED = 32 << 10
+}; /* Bytes after which the kernel's rates count, since shapers let the first ones through; and how many rates are kept.
+    */
 
 struct stream {
-  uint32_t flow; /* its order */
+  uint32_t flow; /* Index of its order. */
   bool sends;
-  uint32_t allowed, due;         /* of a sender: messages that may be under way; that go when all answers have come */
-  char *memory;                  /* of a receiver: SLOTS blocks */
-  uint64_t before, taken;        /* bytes that the other host had taken of a sender's lanes at first, and now */
-  double seen, metered[METERED]; /* bit/s by the kernel, now, and what it said last */
+  uint32_t allowed,
+      due;      /* The sender's messages that may be in flight, and those that start when all answers have come. */
+  char *memory; /* The receiver's memory, SLOTS blocks. */
+  uint64_t before, taken;        /* Bytes that the other host had received from the sender at first, and now. */
+  double seen, metered[METERED]; /* The kernel's rate in bit/s now, and its last rates. */
   uint32_t n_metered;
-  double took;                    /* seconds of a sender's last message and its answer */
-  double from, until, bytes, gap; /* a receiver's time, what came in it, and how long nothing came at most */
+  double took; /* Seconds of the sender's last message and its answer. */
+  double from, until, bytes,
+      gap; /* The receiver's first and last time, the bytes that arrived between them, and the longest pause. */
 };
 
-/* Each slot of a stream holds a message, then its answer. */
+/* Each slot of a stream holds a message, and then its answer. */
 struct slot {
   enum { FREE, MESSAGE, ANSWER } holds;
-  uint8_t more; /* messages behind the answer */
+  uint8_t more; /* Number of messages that follow the answer. */
   char answer;
   double begun;
 };
@@ -50,10 +57,10 @@ struct session {
   const struct by_experiment *experiment;
   const struct by_flow_order *orders;
   struct stream *streams;
-  struct banyan_request **requests; /* SLOTS for each stream, as slots */
+  struct banyan_request **requests; /* SLOTS for each stream, in the order of the slots. */
   struct slot *slots;
   uint32_t n, open;
-  char *blocks; /* what is sent: a block for each number that its first byte may say */
+  char *blocks; /* The messages that are sent: one block for each number that the first byte may have. */
   uint64_t start;
 };
 
@@ -75,7 +82,7 @@ static void look_at(void *context, uint32_t process, const struct by_meter *mete
   }
 }
 
-/* The kernel knows of what it had last, and small messages seem fast: so it is asked often. */
+/* Reads the kernel's rates. It keeps only the last one, and small messages seem fast, so it is asked often. */
 static void read_meters(struct session *s) {
   if (!s->experiment->one_way) return;
   for (uint32_t i = 0; i < s->n; i++) s->streams[i].taken = 0, s->streams[i].seen = 0;
@@ -92,7 +99,7 @@ static void read_meters(struct session *s) {
 
 /* ---- messages */
 
-/* What the slot holds. */
+/* Starts to send or receive what the slot holds. */
 static enum banyan_status begin(struct session *s, uint32_t slot) {
   const struct stream *stream = &s->streams[slot / SLOTS];
   const struct by_flow_order *order = &s->orders[stream->flow];
@@ -118,8 +125,8 @@ static enum banyan_status begin_messages(struct session *s, uint32_t index, uint
     struct slot *at = &s->slots[slot];
     if (at->holds != FREE) continue;
     *at = (struct slot){.holds = MESSAGE, .begun = by_seconds_since(s->start)};
-    /* A message that begins to be sent carries how many follow it, so that as many will be in flight as are allowed.
-     * These begin when its answer comes, and arrive as much later again. */
+    /* The message carries how many follow its answer, so that as many will be in flight as are allowed. These begin
+     * when its answer comes, and arrive as much later again. */
     double end = e->warm_up + e->duration + e->margin - (e->one_way ? 2 * stream->took : 0);
     if (stream->sends && at->begun <= end && stream->due < stream->allowed)
       at->more = (uint8_t)MIN(stream->allowed - stream->due, MAX_MORE);
@@ -130,7 +137,8 @@ static enum banyan_status begin_messages(struct session *s, uint32_t index, uint
   return n ? by_fail(BANYAN_ERR_PROTOCOL, "a rank announced more than %d messages while measuring", SLOTS) : BANYAN_OK;
 }
 
-/* Answers to messages that went since are still to come, so it stops growing early. */
+/* Adapts the number of messages in flight to the time of an answer. Answers to later messages are still to come, so
+ * growth ends early. */
 static void take_answer(const struct session *s, struct stream *stream, const struct slot *at) {
   double took = by_seconds_since(s->start) - at->begun, late = s->experiment->late;
   if (took <= late / 2) stream->allowed = MIN(stream->allowed + 1, s->experiment->depth);
@@ -139,7 +147,7 @@ static void take_answer(const struct session *s, struct stream *stream, const st
   stream->due -= at->more;
 }
 
-/* What comes behind what has ended in this slot. */
+/* Continues in a slot whose message or answer has ended. */
 static enum banyan_status go_on(struct session *s, uint32_t slot) {
   struct stream *stream = &s->streams[slot / SLOTS];
   struct slot *at = &s->slots[slot];
@@ -167,7 +175,7 @@ static void count(struct session *s, uint32_t slot) {
   stream->bytes += s->orders[stream->flow].block;
 }
 
-/* The next request behind `slot` that has ended, round and round; UINT32_MAX: none. */
+/* Returns the next request after `slot`, in a circle, that has ended; UINT32_MAX: there is none. */
 static uint32_t find_ended(const struct session *s, uint32_t slot) {
   uint32_t n = s->n * SLOTS, found = UINT32_MAX;
   by_job_lock(s->comm->job);
@@ -215,8 +223,8 @@ static enum banyan_status flow(struct session *s) {
   return BANYAN_OK;
 }
 
-/* Of what this rank received: the rates of all flows, and behind them which of them stood still for long. Behind these,
- * of what it sent: the kernel's rates. */
+/* Fills in this rank's results, in the order of run_flows: the rates and stalls of what it received, and the kernel's
+ * rates of what it sent. */
 static void reckon(const struct session *s, double *out) {
   const struct by_experiment *e = s->experiment;
   for (uint32_t i = 0; i < s->n; i++) {
@@ -256,7 +264,7 @@ static enum banyan_status session_init(struct session *s) {
   return make_streams(s);
 }
 
-/* After a failure the job is over, and so are all requests. */
+/* Releases the session. After a failure the job is over, and so are all requests. */
 static void session_fini(struct session *s) {
   if (s->requests && banyan_wait_all(s->requests, (size_t)s->n * SLOTS) != BANYAN_OK)
     by_debug("measure", "%s", banyan_error_text());
@@ -281,7 +289,8 @@ static enum banyan_status run_flows(struct banyan_comm *comm, struct banyan_comm
     reckon(&s, own);
     status = banyan_reduce(comm, own, rates, FOUND * (size_t)experiment->n, BANYAN_FLOAT64, BANYAN_SUM, 0);
   }
-  if (status != BANYAN_OK) banyan_comm_abort(comm, banyan_error_text()); /* no rank waits for the others' messages */
+  if (status != BANYAN_OK)
+    banyan_comm_abort(comm, banyan_error_text()); /* Ends the job, so that no rank waits for messages of the others. */
   session_fini(&s);
   free(own);
   return status;

@@ -1,5 +1,7 @@
-/* Each rank sends a datagram with TTL 1 to each other one, whose number and nonce it carries. It comes only if nothing
- * on the way forwards packets. Those from which nothing has come yet get it again, as one may be lost. */
+/* Finds the links of hosts that are wired to each other, and measures them.
+ *
+ * Each rank sends a datagram with TTL 1 to each other rank, whose number and nonce it carries. It arrives only if
+ * nothing on the path forwards packets. Ranks from which nothing has arrived get it again, since it may be lost. */
 #include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -18,21 +20,21 @@
 
 enum { TIMES = 3 };
 
-/* What a rank takes datagrams with. */
+/* Where a rank receives datagrams. */
 struct slot {
   uint64_t nonce;
-  uint32_t port, family; /* port 0: it takes none */
+  uint32_t port, family; /* With port 0 it receives none. */
 };
 
 struct hello {
-  uint64_t nonce; /* of the receiver */
+  uint64_t nonce; /* The nonce of the receiver. */
   uint32_t from;
 };
 
 struct around {
   struct banyan_comm *comm;
-  struct slot *slots; /* of all ranks */
-  uint8_t *received;  /* from each */
+  struct slot *slots; /* The slots of all ranks. */
+  uint8_t *received;  /* For each rank: its datagram has arrived. */
   int fd;
   uint32_t missing;
 };
@@ -42,7 +44,7 @@ static const struct by_member *member_of(const struct banyan_comm *comm, uint32_
   return &members[comm->processes[rank]];
 }
 
-/* A socket that sends no further than one hop; -1: there is none. */
+/* Opens a socket whose datagrams go no further than one hop; -1: there is none. */
 static int open_socket(int family) {
   int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
   struct by_address any;
@@ -103,7 +105,7 @@ static void look_around(struct around *a) {
   }
 }
 
-/* All know where the others take datagrams, and that they do. */
+/* Notifies all ranks of the ports and nonces of the others. */
 static enum banyan_status meet(struct around *a, int family) {
   struct slot own = {.port = (uint32_t)port_of(a->fd), .family = (uint32_t)family};
   if (getrandom(&own.nonce, sizeof own.nonce, 0) != sizeof own.nonce) own.port = 0;
@@ -141,13 +143,13 @@ enum { FEW_ROUNDS = 4, FEW = 8 };
 
 struct wire {
   uint32_t a, b;
-  struct by_link_tries tries; /* there is from a to b */
+  struct by_link_tries tries; /* Direction 0 is from a to b. */
 };
 
 struct wires {
   uint32_t n;
   struct wire *all;
-  struct by_probe_flow *probes; /* of a round: 2 n */
+  struct by_probe_flow *probes; /* The 2 n probes of a round. */
 };
 
 /* ---- which links there are */
@@ -163,7 +165,7 @@ static uint32_t count_links(const struct by_measurement *m) {
   return links;
 }
 
-/* Whether all hosts can be reached over links; `seen` has room for n. */
+/* Returns whether all hosts can be reached over links; `seen` has capacity for n. */
 static bool are_joined(const struct by_measurement *m, uint32_t *seen) {
   uint32_t n = 1;
   seen[0] = 0;
@@ -176,7 +178,7 @@ static bool are_joined(const struct by_measurement *m, uint32_t *seen) {
   return n == m->n;
 }
 
-/* 0: they are not wired to each other, or it is not known. */
+/* Returns the number of links; 0: the hosts are not wired to each other, or it is not known. */
 static uint32_t find_links(const struct by_measurement *m) {
   uint32_t links = count_links(m), *seen = malloc(m->n * sizeof *seen);
   bool few = links < m->n * (m->n - 1) / 2 && links <= BY_MEASURE_LINKS_PER_HOST * m->n;
@@ -218,7 +220,7 @@ static bool lacks_any(const struct wires *w) {
   return lacks;
 }
 
-/* Those that are open, there and then back. */
+/* Measures all links that are open, first in one direction, then in the other. */
 static enum banyan_status run_round(struct by_measurement *m, struct wires *w) {
   uint32_t n = 0;
   for (int direction = 0; direction < 2; direction++)
@@ -240,8 +242,8 @@ static enum banyan_status run_round(struct by_measurement *m, struct wires *w) {
   return BANYAN_OK;
 }
 
-/* Whether there is time for a round that takes so long, and reason. Long round trips leave time for one. A few links do
- * not hold up the job for long: it finds out more about them while it runs. */
+/* Returns whether another round that takes so long is worth it, and there is time. Long round trips leave time for one
+ * round. A few open links do not delay the job, which finds out more about them while it runs. */
 static bool goes_on(const struct by_measurement *m, const struct wires *w, int round, double takes) {
   uint32_t open = count_open(w);
   if (!open || round == BY_LINK_TRIES) return false;
@@ -283,7 +285,7 @@ static enum banyan_status infer(const struct by_measurement *m, const struct wir
   return status;
 }
 
-/* The same flows, with these rates. */
+/* Makes probes of the same flows, with the rates that were found. */
 static enum banyan_status choose_probes(const struct by_measurement *m, const struct wires *w,
                                         struct by_measured *out) {
   out->probes = calloc(2 * (size_t)w->n + 1, sizeof *out->probes);

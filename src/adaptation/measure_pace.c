@@ -1,4 +1,4 @@
-/* How the flows of experiments go: for how long, and with which messages. */
+/* Chooses for how long the flows of experiments go, and with which messages; and measures probes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum {
   MAX_FAR_BLOCK = 64 << 10,
   MAX_TRIES = 3, /* Maximum of tries of an experiment in which flows stood still, without a limit of time. */
   FIRST = 2,     /* Messages with which a flow begins. */
-  /* A link gets enough at once for its kernel to find a rate: so many bytes, in so many messages at least. */
+  /* A link gets so many bytes at once, in so many messages at least, that its kernel finds a rate. */
   LINK_FIRST_BYTES = 32 << 10,
   LINK_FIRST = 4,
   LINK_MIN_BLOCK = 4 << 10,
@@ -39,8 +39,8 @@ static const struct pace probe_pace = {1.5e-3, 1.25, 4, 32, false};
 /* The messages of a link wait for each other, and what is in flight at the end has to drain. */
 static const struct pace link_pace = {2e-3, 1.5, 5, 48, true};
 
-/* Returns the seconds of so many round trips, in which TCP reaches its speed and is measured, as with what all ranks
- * agree on across sites. */
+/* Returns the seconds of the round trips in which TCP reaches its speed and is measured. Agreeing across sites takes as
+ * many. */
 static double time_trips(double trip) {
   return (by_limit_trips_to_speed + by_limit_trips_to_measure) * trip;
 }
@@ -67,7 +67,7 @@ static double longest_trip(const struct by_measurement *m, uint32_t n) {
   return trip;
 }
 
-/* How many flows of the experiment a host sends or receives. */
+/* Returns how many flows of the experiment the sender sends, or the receiver receives; the larger number. */
 static uint32_t count_alike(const struct by_flow_order *orders, uint32_t n, const struct by_flow_order *order) {
   uint32_t out = 0, in = 0;
   for (uint32_t k = 0; k < n; k++) {
@@ -77,7 +77,7 @@ static uint32_t count_alike(const struct by_flow_order *orders, uint32_t n, cons
   return MAX(out, in);
 }
 
-/* What is known of what a host can send, or receive: single messages may have been late, but not all. */
+/* Returns the largest known rate that a host can send or receive: single messages may have been late, but not all. */
 static double find_max_rate(const struct by_measurement *m, uint32_t host, bool receives) {
   double max = receives ? m->received[host] : m->sent[host];
   for (uint32_t other = 0; other < m->n; other++)
@@ -85,8 +85,8 @@ static double find_max_rate(const struct by_measurement *m, uint32_t host, bool 
   return max;
 }
 
-/* What fills any link for some time when all are under way, in which a busy machine may have no time for one end. The
- * way between may carry less: then fewer will be. */
+/* Returns the bytes of a message with which a flow fills any link for some time even if one end gets no core meanwhile.
+ * If the path carries less, fewer messages will be in flight. */
 static uint32_t choose_block(const struct by_measurement *m, uint32_t alike, const struct by_flow_order *order,
                              const struct pace *pace) {
   double half_trip = round_trip(m, order) / 2;
@@ -189,8 +189,8 @@ enum banyan_status by_measure_try(struct by_measurement *m, uint32_t n, uint32_t
   return try_some(m, &experiment);
 }
 
-/* Flows across sites: they begin with few messages, and what a narrow line cannot take is not to wait there for long.
- */
+/* Adapts an experiment to flows across sites: they begin with few messages, so that what a slow link cannot take does
+ * not wait there for long. */
 static void go_far(const struct by_measurement *m, struct by_experiment *experiment) {
   double trip = longest_trip(m, experiment->n);
   experiment->warm_up = by_limit_trips_to_measure * trip;
@@ -208,7 +208,7 @@ uint32_t by_measure_count_possible(const struct by_measurement *m, uint32_t n) {
 
 /* ---- probes */
 
-/* Hosts group by group; `groups` has room for n. */
+/* Lists the hosts group by group; `groups` has capacity for n. */
 static void order_hosts(const struct by_topology *topology, uint32_t n, const char **groups, uint32_t *order) {
   uint32_t h = 0, placed = 0;
   for (uint32_t v = 0; v < topology->n_nodes && h < n; v++)
@@ -229,8 +229,8 @@ void by_measure_add_probe(const struct by_measurement *m, struct by_measured *ou
       (struct by_probe_flow){.round = round, .from = from, .to = to, .delay = m->pairs.delay[(size_t)from * m->n + to]};
 }
 
-/* One way, then the other, so that answers find their ways free: hosts of one half send to those of the other half, and
- * so across groups. */
+/* The hosts of one half send to those of the other half, and so across groups; first in one direction, then in the
+ * other, so that answers do not wait. */
 enum banyan_status by_measure_choose_probes(const struct by_measurement *m, struct by_measured *out) {
   uint32_t n = m->n, half = (n + 1) / 2, *order = calloc(n, sizeof *order);
   const char **groups = calloc(n, sizeof *groups);
@@ -276,8 +276,8 @@ enum banyan_status by_measure_lead_across(struct by_measurement *m, const struct
   return BANYAN_OK;
 }
 
-/* Where a rank was late, so that a flow stood still, the kernel knows better what its link carries. That says little of
- * how much may be under way. */
+/* Takes the rates of probes. If a flow stood still since a rank was late, the kernel knows better what its link
+ * carries; that says little of how much may be in flight. */
 static void take(struct by_measurement *m, struct by_probe_flow *probes, uint32_t n, bool links) {
   memcpy(m->rates, m->tried, n * sizeof *m->rates);
   take_rates(m, n);
@@ -314,7 +314,8 @@ static enum banyan_status probe_round(struct by_measurement *m, struct by_probe_
   for (uint32_t k = 0; k < n; k++) {
     if (links)
       m->orders[k].block = MAX(m->orders[k].block, is_known(m, &probes[k]) ? LINK_MIN_BLOCK : LINK_LIKELY_BLOCK);
-    if (probes[k].block) m->orders[k].block = probes[k].block; /* as the first time, so that they can be compared */
+    if (probes[k].block)
+      m->orders[k].block = probes[k].block; /* The same size as the first time makes rates comparable. */
     probes[k].block = m->orders[k].block;
     experiment.max_block = MAX(experiment.max_block, probes[k].block);
     min_block = MIN(min_block, probes[k].block);

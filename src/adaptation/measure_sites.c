@@ -1,5 +1,5 @@
-/* Hosts in sites with long round trips between them: each site is surveyed by itself, all at the same time, and its
- * leader sends the topology to rank 0; then all sites exchange data at once, if there is time for that. */
+/* Measures hosts in sites with long round trips between them: each site is surveyed by itself, all at the same time,
+ * and its leader sends the topology to rank 0. Then all sites exchange data at once, if there is time for that. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +13,12 @@
 enum {
   MAX_TEXT = 16 << 20,
   SITE = 2 /* Number of the subset of a site. */,
-  MAX_TRIP = 2 /* Seconds: no round trip is so long. */
+  MAX_TRIP = 2 /* Seconds above which a round trip is taken for an error. */
 };
 
 /* ---- which sites there are */
 
-/* What rank 0 sends to all. */
+/* How rank 0 has divided the hosts, as it sends it to all. */
 struct division {
   uint32_t n, wired, far;
   double until;
@@ -31,7 +31,7 @@ static double choose_until(const struct by_measurement *m, double trip) {
                       by_limit_max_slot);
 }
 
-/* Rank 0. */
+/* Rank 0: divides the hosts into sites. */
 static struct division divide(struct by_measurement *m, uint32_t *site_of) {
   double trip = by_sites_longest_trip(m->n, m->pairs.delay);
   uint32_t n = by_sites_find(m->n, m->pairs.delay, site_of);
@@ -70,7 +70,7 @@ enum banyan_status by_measure_find_sites(struct by_measurement *m, struct by_mea
 
 /* ---- a site */
 
-/* Of a site's leader: a topology as text, or why there is none. */
+/* The result of a site's leader: a topology as text, or why there is none. */
 struct outcome {
   int32_t status;
   struct by_text text;
@@ -85,7 +85,7 @@ static void take_outcome(enum banyan_status status, struct by_topology *topology
   by_topology_destroy(topology);
 }
 
-/* What becomes of a survey that comes to nothing is its leader's to say; but calls that fail end the job. */
+/* Surveys a site. Its leader reports a survey that fails, but calls that fail end the job. */
 static enum banyan_status survey(struct by_measurement *site, struct outcome *out) {
   struct by_topology *topology = NULL;
   BY_TRY(by_measurement_begin(site));
@@ -111,7 +111,7 @@ static uint32_t list_hosts(const struct by_measurement *m, const struct by_measu
   return n;
 }
 
-/* This rank's. *leads: it has the outcome. */
+/* Measures the site of this rank. *leads: this rank leads it, and has the outcome. */
 static enum banyan_status measure_site(struct by_measurement *m, const struct by_measure_sites *sites,
                                        struct outcome *out, bool *leads) {
   struct by_measurement site = {.options = m->options, .start = m->start, .until = sites->until};
@@ -154,7 +154,7 @@ static enum banyan_status send_outcome(struct banyan_comm *comm, const struct ou
   return status;
 }
 
-/* NULL in *out: the site's leader says why, in the error's text. */
+/* Reads a site's topology. If the leader had none, its reason becomes the error's text. */
 static enum banyan_status receive_outcome(struct banyan_comm *comm, int leader, struct outcome *out) {
   int64_t head[2] = {0};
   BY_TRY(pass(comm, leader, head, sizeof head));
@@ -176,7 +176,7 @@ static enum banyan_status parse(const struct outcome *outcome, const char *host,
   return by_topology_parse(host, by_text_get(&outcome->text), outcome->text.length, out);
 }
 
-/* Rank 0: the topologies of all sites, NULL for those of one host. All are received, whatever becomes of one. */
+/* Rank 0: receives the topologies of all sites, NULL for those of one host. All are received, even if one fails. */
 static enum banyan_status gather(struct by_measurement *m, const struct by_measure_sites *sites, struct outcome *own,
                                  struct by_topology **out) {
   int *ranks = calloc(m->n, sizeof *ranks);

@@ -47,7 +47,7 @@ static uint32_t size_of(uint32_t n, const uint32_t *site_of, uint32_t site) {
   return size;
 }
 
-/* The i-th host of a site, which has more. */
+/* Returns the i-th host of a site, which has more. */
 static uint32_t host_of(const uint32_t *site_of, uint32_t site, uint32_t i) {
   uint32_t h = 0;
   while (site_of[h] != site || i-- > 0) h++;
@@ -83,9 +83,9 @@ struct join {
   const uint32_t *site_of;
   struct by_topology *const *sites;
   const double *delay;
-  uint32_t *place; /* of each node of a site; scratch */
-  uint32_t *gate;  /* of each site: the node at which others reach it */
-  double *min;     /* bit/s that the slowest host of each can do; INFINITY: not known */
+  uint32_t *place; /* The new node of each node of a site; scratch. */
+  uint32_t *gate;  /* For each site: the node at which others reach it. */
+  double *min;     /* Bit/s of the slowest host of each site; INFINITY: not known. */
 };
 
 static enum banyan_status add_hosts(struct join *j, const char *const *hosts) {
@@ -152,7 +152,8 @@ static enum banyan_status add_site(struct join *j, uint32_t site) {
   return BANYAN_OK;
 }
 
-/* Of the nearest hosts of both, less what is inside the sites, which is little. */
+/* Returns the delay between two sites: that of their nearest hosts. Delays inside sites are left out, since they are
+ * small. */
 static double delay_between(const struct join *j, uint32_t a, uint32_t b) {
   double min = INFINITY;
   for (uint32_t g = 0; g < j->n; g++)

@@ -1,4 +1,4 @@
-/* Tournaments: rounds in which pairs of players meet, inside groups and across them. */
+/* Chooses which flows a survey measures next: fans, then rounds of tournaments of hosts and of groups. */
 #include "survey_parts.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@ uint32_t by_tournament_rounds(uint32_t n) {
   return n < 2 ? 0 : n % 2 ? n : n - 1;
 }
 
-/* All but the last stand in a circle of odd length, which is folded at another place in each round; the one at the
- * fold meets the last, or none where that one is only there to make the number even. */
+/* All players but the last stand in a circle of odd length, which is folded at another place in each round. The player
+ * at the fold meets the last one, or none if the last one only makes the number even. */
 uint32_t by_tournament_peer(uint32_t n, uint32_t round, uint32_t player) {
   uint32_t circle = n % 2 ? n : n - 1;
   if (player == circle) return round;
@@ -26,9 +26,9 @@ uint32_t by_tournament_peer(uint32_t n, uint32_t round, uint32_t player) {
   return (uint32_t)((2 * (uint64_t)round + circle - player) % circle);
 }
 
-/* The players group by group. */
+/* The players, group by group. */
 struct squads {
-  uint32_t *players, *start, n; /* group g: players[start[g]] .. [start[g + 1]] */
+  uint32_t *players, *start, n; /* Group g has the players[start[g]] .. [start[g + 1]]. */
 };
 
 static uint32_t squad_size(const struct squads *squads, uint32_t g) {
@@ -41,7 +41,7 @@ static uint32_t largest(const struct squads *squads) {
   return max;
 }
 
-/* Groups without players are left out. `memory` holds 3 n + 1 numbers. */
+/* Lists the players of each group. Groups without players are left out. `memory` holds 3 n + 1 numbers. */
 static void gather(uint32_t n, const uint32_t *group_of, const uint32_t *order, uint32_t *memory, struct squads *out) {
   uint32_t *number_plus_1 = memory + 2 * n + 1, at = 0;
   *out = (struct squads){.players = memory, .start = memory + n};
@@ -120,16 +120,17 @@ struct draw {
   uint32_t n, n_meetings, round;
   const uint32_t *group_of, *order;
   const uint8_t *open;
-  uint8_t *met, *busy; /* n x n, the lower player first; n */
-  uint32_t *last;      /* of groups, as `met`: the last round, counted from 1, in which an open pair of theirs met */
+  uint8_t *met, *busy; /* Pairs that have met, n x n with the lower player first; and players of this round. */
+  uint32_t
+      *last; /* For pairs of groups, as `met`: the last round, counted from 1, in which an open pair of theirs met. */
 };
 
 static size_t pair_of(const struct draw *d, uint32_t a, uint32_t b) {
   return (size_t)MIN(a, b) * d->n + MAX(a, b);
 }
 
-/* An open pair, and of any two groups only one in a round: should they belong together, what joins them to the others
- * is to be full all the same. Else one of different groups. */
+/* Returns whether two players may meet. Of open pairs, two groups have only one in a round: if they belong together,
+ * what joins them to the others must be full nevertheless. Other pairs are of different groups. */
 static bool may_meet(const struct draw *d, uint32_t a, uint32_t b, bool is_open) {
   uint32_t g = d->group_of[a], h = d->group_of[b];
   if (a == b || d->busy[a] || d->busy[b] || d->met[pair_of(d, a, b)]) return false;
@@ -137,7 +138,7 @@ static bool may_meet(const struct draw *d, uint32_t a, uint32_t b, bool is_open)
   return d->open[pair_of(d, a, b)] && d->last[pair_of(d, g, h)] != d->round;
 }
 
-/* Returns how many met. */
+/* Adds meetings to the round, and returns their number. */
 static uint32_t meet_some(struct draw *d, bool is_open) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < d->n; i++)
@@ -183,10 +184,6 @@ void by_tournament_fini(struct by_tournament *tournament) {
 
 enum { MIN_TOURNAMENTS = 2, MAX_TOURNAMENTS = 6, MIN_ROUNDS = 4, MIN_OF_PART = 4, FEW_ROUNDS = 9, OPEN_ROUNDS = 4 };
 
-/* A group that can send and receive so much of what its hosts can is not held up by a link that they share. */
-/* What two groups, or a unit and a group, show together when it is known that they do not belong together, at most; and
- * what a unit and its group do when it is known that they do, at least. */
-
 /* ---- levels */
 
 static void free_level(struct by_survey_level *level) {
@@ -196,7 +193,7 @@ static void free_level(struct by_survey_level *level) {
   free(level->open);
 }
 
-/* n units over all hosts; three arrays hold all that belongs to it. */
+/* Allocates a level of n units over all hosts, in three arrays. */
 static enum banyan_status make_level(struct by_survey_level *level, uint32_t n, uint32_t n_hosts) {
   *level = (struct by_survey_level){.n = n};
   level->members = calloc((size_t)n_hosts + n + 1, sizeof *level->members);
@@ -214,7 +211,7 @@ static enum banyan_status make_level(struct by_survey_level *level, uint32_t n, 
   return BANYAN_OK;
 }
 
-/* From `unit_of`. */
+/* Fills `members` and `start` from `unit_of`. */
 static void index_members(struct by_survey_level *level, uint32_t n_hosts) {
   uint32_t at = 0;
   for (uint32_t u = 0; u < level->n; u++) {
@@ -245,7 +242,7 @@ uint32_t by_survey_parts(const struct by_survey *survey, uint32_t n) {
   return survey->max ? MAX((n + 1) / MIN_OF_PART, 1) : 1;
 }
 
-/* The hosts of a unit with all others of its part, until each has had a turn. */
+/* Adds the flows between the hosts of a unit and all others of its part, until each has had a turn. */
 static void make_fan(struct by_survey *survey, uint32_t unit, uint32_t parts) {
   const struct by_survey_level *level = top(survey);
   const uint32_t *own = level->members + level->start[unit];
@@ -257,7 +254,7 @@ static void make_fan(struct by_survey *survey, uint32_t unit, uint32_t parts) {
         add_flows(survey, unit, own[k % n_own], level->members[i]);
 }
 
-/* Of a tournament that is longer than what is played of it, rounds from all of it are. */
+/* Returns the tournament's round to play next: if only some rounds are played, they are taken from all of it. */
 static uint32_t round_at(const struct by_survey *survey) {
   return (uint32_t)((uint64_t)survey->at * survey->tournament.n_rounds / survey->rounds);
 }
@@ -275,7 +272,7 @@ static void make_flows(struct by_survey *survey) {
       uint32_t a = t->meetings[m].a, b = t->meetings[m].b;
       const uint32_t *of_a = level->members + level->start[a], *of_b = level->members + level->start[b];
       uint32_t n_a = size_of(level, a), n_b = size_of(level, b);
-      /* All hosts of one unit with all of the other, each with as few as will do. */
+      /* All hosts of one unit meet all of the other one, each as few as possible. */
       for (uint32_t k = 0; k < MAX(n_a, n_b); k++) add_flows(survey, m, of_a[k % n_a], of_b[k % n_b]);
     }
   }
@@ -283,8 +280,8 @@ static void make_flows(struct by_survey *survey) {
 
 /* ---- what comes next */
 
-/* How many rounds a tournament may have, where experiments are limited: the first one of hosts takes half of what there
- * is, as nothing follows where it is clear; a last part is kept for groups. */
+/* Returns how many rounds a tournament may have if experiments are limited: the first one of hosts takes half of what
+ * is left, since nothing follows if the result is clear; a part is kept for groups. */
 static uint32_t rounds_left(const struct by_survey *survey) {
   uint32_t left = survey->max - MIN(survey->done, survey->max);
   uint32_t kept = survey->n_levels == 1 ? survey->max / 4 : 0;
@@ -292,7 +289,7 @@ static uint32_t rounds_left(const struct by_survey *survey) {
   return MAX(survey->levels[0].tournaments ? left : MAX(left / 2, MIN(left, FEW_ROUNDS)), 1);
 }
 
-/* What unit u and a group show together: below is_decided, that it does not belong there. */
+/* Returns the evidence that unit u belongs to a group; below -by_limit_decided, it does not. */
 static double tie_of(const struct by_survey_level *level, uint32_t u, uint32_t group) {
   double sum = 0;
   for (uint32_t v = 0; v < level->n; v++)
@@ -300,7 +297,7 @@ static double tie_of(const struct by_survey_level *level, uint32_t u, uint32_t g
   return sum;
 }
 
-/* Whether it is not known that u, which little ties to its group, does not belong to another one, or to its own. */
+/* Returns whether unit u, for which little speaks in its group, may belong to another group. */
 static bool is_loose(const struct by_survey_level *level, const double *ties, uint32_t u, uint32_t group) {
   uint32_t own = level->group_of[u], n = level->n_groups;
   return ties[(size_t)u * n + own] < by_limit_decided &&
@@ -322,8 +319,8 @@ static void mark_open(struct by_survey_level *level, const double *ties) {
     }
 }
 
-/* Finds the pairs that have not met and should: where it is not known that their groups do not belong together, or the
- * one to the group of the other. */
+/* Finds the pairs that have not met and should: it is not known whether their groups belong together, or whether one of
+ * them belongs to the group of the other. */
 static enum banyan_status find_open(struct by_survey_level *level) {
   double *ties = calloc((size_t)level->n * level->n_groups, sizeof *ties);
   if (!ties) return by_topology_no_memory();
@@ -376,7 +373,7 @@ static enum banyan_status begin_level(struct by_survey *survey) {
   return BANYAN_OK;
 }
 
-/* Whether each unit can send and receive what its parts, or all others, can. */
+/* Returns whether each unit can send and receive as much as its parts, or all others, can. */
 static bool holds_nobody(const struct by_survey *survey) {
   const struct by_survey_level *level = &survey->levels[survey->n_levels - 1], *below = level - 1;
   double out = 0, in = 0;
@@ -394,7 +391,7 @@ static bool holds_nobody(const struct by_survey *survey) {
 static enum banyan_status end_fans(struct by_survey *survey) {
   struct by_survey_level *level = top(survey);
   survey->phase = BY_SURVEY_OVER;
-  if (level->n == 2) { /* two units have met once their fans are done */
+  if (level->n == 2) { /* Two units have met once their fans are done. */
     level->sum[1] = level->out[0] + level->in[1];
     level->sum[2] = level->in[0] + level->out[1];
     level->times[1] = level->times[2] = 2;
@@ -412,8 +409,8 @@ static enum banyan_status end_fans(struct by_survey *survey) {
   return level->n == 2 ? BANYAN_OK : begin_tournament(survey);
 }
 
-/* Whether the groups are as good as they get: they did not change and nothing speaks against them. Where experiments
- * are limited, one group is believed at once. */
+/* Returns whether the groups are final: they did not change and nothing speaks against them. If experiments are
+ * limited, a single group is accepted at once. */
 static bool is_clear(const struct by_survey *survey, bool settled) {
   const struct by_survey_level *level = &survey->levels[survey->n_levels - 1];
   if (survey->max && !level->doubtful) return level->n_groups == 1 || !level->n_open;

@@ -38,44 +38,44 @@
 struct by_survey;
 
 struct by_survey_flow {
-  uint32_t from, to; /* hosts */
+  uint32_t from, to; /* Hosts. */
 };
 
 enum { BY_SURVEY_MAX_HOSTS = 1024, BY_SURVEY_MIN_EXPERIMENTS = 8 };
 
-/* A survey of 2 to BY_SURVEY_MAX_HOSTS hosts. `delay`: n x n seconds one way, [from * n + to], of the fastest of
- * several answers. The seed determines in which orders hosts meet. `most`: limit of experiments, at least
+/* Creates a survey of 2 to BY_SURVEY_MAX_HOSTS hosts. `delay`: n x n seconds one way, [from * n + to], of the fastest
+ * of several answers. The seed determines the order in which hosts meet. `max`: limit of experiments, at least
  * BY_SURVEY_MIN_EXPERIMENTS; 0: none. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_survey_create(uint32_t n, const double *delay, uint64_t seed, uint32_t max,
                                                  struct by_survey **out);
 /* NULL is allowed. */
 void by_survey_destroy(struct by_survey *survey);
 
-/* The flows to be measured together; *flows lives until the next record. None: the survey is over. */
+/* Returns the number of flows to be measured together; *flows is valid until the next record. 0: the survey is over. */
 uint32_t by_survey_next(const struct by_survey *survey, const struct by_survey_flow **flows);
-/* What each of them got in bit/s, 0 or more. */
+/* Records the rate of each of these flows in bit/s, 0 or more. */
 BANYAN_CHECK enum banyan_status by_survey_record(struct by_survey *survey, const double *rates);
-/* How many experiments may follow at most, roughly, where their number is limited. */
+/* Returns roughly how many experiments may still follow, if their number is limited. */
 uint32_t by_survey_left(const struct by_survey *survey);
-/* From now on at most so many more may follow, roughly, where their number is limited. */
+/* Limits the experiments that may still follow, roughly, if their number is limited. */
 void by_survey_limit(struct by_survey *survey, uint32_t left);
-/* What goes on, for people: "pairs of hosts, tournament 2". Static storage or the survey's, until the next record. */
+/* Returns the present phase for people: "pairs of hosts, tournament 2". The text is valid until the next record. */
 const char *by_survey_phase(struct by_survey *survey);
 
 struct by_survey_link {
-  uint32_t a, b;             /* hosts */
-  double there, back, delay; /* bit/s from a to b, and from b to a; seconds */
+  uint32_t a, b;             /* Hosts. */
+  double there, back, delay; /* Bit/s from a to b, and from b to a; seconds. */
 };
 
-/* Without a survey: a topology of n hosts with these links. Rates and names as in the next function. */
+/* Makes a topology of n hosts with these links, without a survey. Rates and names as in the next function. */
 BANYAN_CHECK enum banyan_status by_survey_infer_links(uint32_t n, const struct by_survey_link *links, uint32_t n_links,
                                                       const char *name, const char *const *hosts,
                                                       struct by_topology **out);
-/* Once it is over: the topology, whose hosts have these names in this order, all taking part. Rates that differ by a
- * few percent count as equal, and are rounded to three digits. The caller owns *out. */
+/* Infers the topology once the survey is over. Its hosts have these names in this order, and all take part. Rates that
+ * differ by a few percent count as equal, and are rounded to three digits. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_survey_infer(const struct by_survey *survey, const char *name,
                                                 const char *const *hosts, struct by_topology **out);
-/* The same of a site, which other hosts reach through a switch: the last node. */
+/* The same for a site that other hosts reach through a switch, which is the last node. */
 BANYAN_CHECK enum banyan_status by_survey_infer_site(const struct by_survey *survey, const char *name,
                                                      const char *const *hosts, struct by_topology **out);
 
@@ -86,19 +86,20 @@ enum { BY_SITES_MAX = 16 };
 /* Fills site_of[n], with sites numbered in the order of their first hosts. `delay` as in by_survey_create, of which the
  * longer of both ways counts. Returns how many there are; 1: no round trip is long. Cost: n^2. */
 uint32_t by_sites_find(uint32_t n, const double *delay, uint32_t *site_of);
-/* The longest round trip of all. */
+/* Returns the longest round trip of all pairs, in seconds. */
 double by_sites_longest_trip(uint32_t n, const double *delay);
 
-/* The flows of the experiment: for each pair of sites a few between their hosts, both ways, flow 2 k + 1 back where
- * flow 2 k goes there, in the order of pairs. `flows`: room for by_sites_max_flows. Returns how many there are. */
+/* Fills in the flows of the experiment between sites: for each pair of sites a few between their hosts, in both
+ * directions, flow 2 k + 1 back where flow 2 k goes there, in the order of pairs. `flows` has capacity for
+ * by_sites_max_flows. Returns the number of flows. */
 uint32_t by_sites_flows(uint32_t n, const uint32_t *site_of, uint32_t n_sites, struct by_survey_flow *flows);
 uint32_t by_sites_max_flows(uint32_t n_sites);
 
-/* Joins the sites: hosts of these names, all taking part, in their order; of each site what sites[s] has, whose hosts
- * are in the same order, and whose last node is where others reach it (by_survey_infer_site); NULL for a site of one
- * host. A link between any two sites with what the flows got together; with rates NULL, or where nothing arrived, with
- * what the slower one of two hosts of these sites can do. All these links are rough. `delay` as above, of hosts. The
- * caller owns *out. */
+/* Joins the topologies of sites. The hosts have these names, and all take part. sites[s] is the topology of a site,
+ * whose hosts are in the same order, and whose last node is where others reach it (by_survey_infer_site); NULL for a
+ * site of one host. There is a link between any two sites with the rate that the flows got together; with rates NULL,
+ * or where nothing arrived, with the rate of the slowest host of both sites. All these links are rough. `delay` as in
+ * by_survey_create. The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_sites_join(uint32_t n, const uint32_t *site_of, uint32_t n_sites,
                                               struct by_topology *const *sites, const double *delay,
                                               const double *rates, const char *const *hosts, struct by_topology **out);
@@ -114,16 +115,16 @@ enum {
 /* Zero-initialise it. */
 struct by_link_tries {
   uint32_t n;
-  double found[2][BY_LINK_TRIES]; /* Bit/s there, and back. */
+  double found[2][BY_LINK_TRIES]; /* Bit/s in both directions. */
 };
 
 /* Adds a try, of at most BY_LINK_TRIES; 0: nothing arrived. */
 void by_link_tries_add(struct by_link_tries *tries, double there, double back);
-/* bit/s one way (0: there, 1: back), which is that of both unless one way is 1.3 times as fast as the other. *agreed:
- * two tries found nearly the same, and none much more, but for one of eight. Else the second of all, as the largest one
- * may be wrong. */
+/* Returns the rate of a direction in bit/s, which is that of both directions unless one is 1.3 times as fast. *agreed:
+ * two tries found nearly the same rate, and none found much more, but for one of eight. Otherwise it is the second of
+ * all, as the largest one may be wrong. */
 double by_link_tries_rate(const struct by_link_tries *tries, int direction, bool *agreed);
-/* Whether more tries are needed: no two agree, one way or the other. */
+/* Returns whether more tries are needed, since no two agree in one of the directions. */
 bool by_link_tries_open(const struct by_link_tries *tries);
 /* Returns whether nothing has arrived in one direction. */
 bool by_link_tries_lack(const struct by_link_tries *tries);

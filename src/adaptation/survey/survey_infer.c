@@ -1,5 +1,5 @@
-/* From what a survey measured to a topology, level by level: each unit is a node, of a group of them a switch becomes
- * the unit of the next level. Delays are those of the tree: what u is away from its switch is (uv + uw - vw) / 2 for
+/* Infers a topology from what a survey measured, level by level: each unit is a node, and a switch stands for a group
+ * of units at the next level. Delays are those of the tree: the delay from u to its switch is (uv + uw - vw) / 2 for
  * any v in its group and any w. */
 #include "survey_parts.h"
 
@@ -16,14 +16,14 @@
 
 /* --- groups --- */
 
-/* Who belongs together: the sum over all pairs inside groups of a weight is made large, where a pair that never got
- * less than its ends can do weighs a little and one that did weighs much below zero. A few rounds in which many flows
- * crossed a link at once then outweigh many in which few did. Maximum-agreement correlation clustering (Bansal, Blum,
- * Chawla 2004), by merging greedily and then moving units, with restarts. */
+/* Finds which units belong together, by maximising the sum of weights of all pairs inside groups. A pair that was never
+ * slowed below what its ends can do has a small positive weight, a pair that was has a large negative one. So a few
+ * rounds in which many flows crossed a link at once outweigh many in which few did. Maximum-agreement correlation
+ * clustering (Bansal, Blum, Chawla 2004), by greedy merging and then moving units, with restarts. */
 
 enum { RESTARTS = 32 };
 
-/* The most that u sent to, or received from, any one other. Cost: n. */
+/* Returns the largest rate that u sent to, or received from, any one other unit. Cost: n. */
 static double level_max(const struct by_survey_level *level, uint32_t u, bool receives) {
   double max = 0;
   for (uint32_t v = 0; v < level->n; v++)
@@ -31,8 +31,8 @@ static double level_max(const struct by_survey_level *level, uint32_t u, bool re
   return max;
 }
 
-/* Whether units of a group reach several others at once much faster than any one: they are joined by more than one
- * link. */
+/* Returns whether units of a group reach several others at once much faster than any one, since more than one link
+ * joins them. */
 static bool level_is_mesh(const struct by_survey_level *level, uint32_t group) {
   uint32_t size = 0, faster = 0;
   for (uint32_t u = 0; u < level->n; u++) {
@@ -45,14 +45,14 @@ static bool level_is_mesh(const struct by_survey_level *level, uint32_t group) {
 
 struct clusters {
   uint32_t n;
-  const double *weight;  /* n x n */
-  double *max[2], *gain; /* what a unit can do with others; scratch */
+  const double *weight;  /* Weights, n x n. */
+  double *max[2], *gain; /* The rates that units reach with others, by direction; scratch. */
   uint32_t *cluster_of;
 };
 
-/* What the last tournament shows about a pair: how slow it was against what its ends can do with others. A link may be
- * full one way only, so both count; but what strikes one flow alone, as a loss that makes it stand still, is not to
- * outweigh what the others show. */
+/* Returns the weight of what the last tournament shows about a pair: how slow it was in comparison with what its ends
+ * reach with others. A link may be full in one direction only, so both count; but what affects one flow alone, such as
+ * a loss that stops it, must not outweigh what the others show. */
 static double weigh(const struct clusters *c, const struct by_survey_level *level, uint32_t u, uint32_t v) {
   double share[2];
   for (int direction = 0; direction < 2; direction++) {
@@ -65,8 +65,8 @@ static double weigh(const struct clusters *c, const struct by_survey_level *leve
   return by_limit_together - by_limit_penalty * fmax(0, by_limit_full - both);
 }
 
-/* Merges the two clusters that gain most by it; false: none gain. `between` is of clusters, each under its first unit.
- */
+/* Merges the two clusters whose merging gains most; false: none gains. `between` has the gains of pairs of clusters,
+ * each under its first unit. */
 static bool merge_best(struct clusters *c, double *between) {
   uint32_t n = c->n, a = 0, b = 0;
   double best = 0;
@@ -81,13 +81,13 @@ static bool merge_best(struct clusters *c, double *between) {
   return true;
 }
 
-/* What unit u adds to each cluster, but for itself. */
+/* Computes what unit u itself adds to each cluster. */
 static void sum_weights(const struct clusters *c, uint32_t u, double *gain) {
   memset(gain, 0, c->n * sizeof *gain);
   for (uint32_t v = 0; v < c->n; v++) gain[c->cluster_of[v]] += c->weight[(size_t)u * c->n + v];
 }
 
-/* Moves each unit to the cluster that it fits best, until all are there. */
+/* Moves each unit to the cluster that it fits best, until none moves. */
 static void move_units(struct clusters *c) {
   bool moved = true;
   for (uint32_t round = 0; round < c->n && moved; round++) {
@@ -111,19 +111,19 @@ static double total(const struct clusters *c) {
   return sum;
 }
 
-/* A label that no unit has: there are as many as units, and two have the same. */
+/* Returns a label that no unit has. There is one, since there are as many labels as units and two units share one. */
 static uint32_t free_label(const struct clusters *c) {
   uint32_t label = 0;
   for (uint32_t u = 0; u < c->n; u++)
     if (c->cluster_of[u] == label) {
       label++;
-      u = UINT32_MAX; /* from the start */
+      u = UINT32_MAX; /* Begins again. */
     }
   return label;
 }
 
-/* Where many fit several clusters equally, moving one at a time ends early: takes a random cluster apart and starts
- * from there, again and again, and keeps what is better. */
+/* Searches on where moving one unit at a time ends early, as many units fit several clusters: takes a random cluster
+ * apart, moves units again, and keeps the result if it is better. */
 static void search(struct clusters *c, struct by_rng *rng, uint32_t *best) {
   size_t bytes = c->n * sizeof *best;
   move_units(c);
@@ -153,8 +153,8 @@ static void number(const struct clusters *c, struct by_survey_level *level) {
   }
 }
 
-/* Whether some unit would fit another group, too, or much that goes across groups was not slowed, also when all of it
- * went at once. */
+/* Returns whether the grouping is doubtful: some unit would fit another group too, or much that goes across groups was
+ * not slowed, also when all of it went at once. */
 static bool is_doubtful(const struct clusters *c) {
   uint32_t across = 0, unslowed = 0;
   for (uint32_t u = 0; u < c->n; u++) {
@@ -167,8 +167,8 @@ static bool is_doubtful(const struct clusters *c) {
   return unslowed > (1 - by_limit_full) * across;
 }
 
-/* What units can do with any one other. One that has only met units behind a full link did less: then it is what it did
- * with all, as far as half of the units did as much with one. `scratch`: n. */
+/* Computes the rates that units reach with any one other. A unit that has only met units behind a full link did less;
+ * then it is its rate with all, up to the median rate of units with one. `scratch` has capacity for n. */
 static void fill_max(const struct by_survey_level *level, double *const max[2], double *scratch) {
   for (int direction = 0; direction < 2; direction++) {
     for (uint32_t u = 0; u < level->n; u++) scratch[u] = max[direction][u] = level_max(level, u, direction == 1);
@@ -212,11 +212,11 @@ struct sketch {
   const struct by_survey *survey;
   struct by_topology_builder builder;
   const struct by_survey_level *level;
-  double *out, *in, *rate; /* of the level, made alike; rate as level->sum */
-  double *delay, *away;    /* seconds between units, and from each to its switch */
-  uint32_t *node;          /* that stands for each unit */
+  double *out, *in, *rate; /* Rates of the level, with nearly equal ones made equal; `rate` as level->sum. */
+  double *delay, *away;    /* Seconds between units, and from each unit to its switch. */
+  uint32_t *node;          /* The node that stands for each unit. */
   uint32_t n_switches;
-  bool has_others; /* hosts that were not surveyed are reached through a switch */
+  bool has_others; /* Hosts that were not surveyed are reached through a switch. */
 };
 
 /* ---- numbers */
@@ -232,8 +232,8 @@ static double three_digits(double value) {
   return unit < 1 ? round(value / unit) / round(1 / unit) : round(value / unit) * unit;
 }
 
-/* Makes those alike that are nearly so: each run becomes its mean. In a run none is more than `most` times the least,
- * nor `equal` times the one below it. */
+/* Makes nearly equal values equal: each run becomes its mean. In a run no value is more than `max` times the smallest
+ * one, nor by_limit_equal times the one below it. */
 static enum banyan_status make_alike(double *values, size_t n, double max) {
   double **sorted = malloc((n + 1) * sizeof *sorted);
   if (!sorted) return by_topology_no_memory();
@@ -249,7 +249,7 @@ static enum banyan_status make_alike(double *values, size_t n, double max) {
   return BANYAN_OK;
 }
 
-/* Rates of the level: what a unit did in all is at least what it did with any one other. */
+/* Takes the rates of the level: the total of a unit is at least its rate with any one other. */
 static enum banyan_status take_rates(struct sketch *s) {
   const struct by_survey_level *level = s->level;
   uint32_t n = level->n;
@@ -261,13 +261,13 @@ static enum banyan_status take_rates(struct sketch *s) {
   for (uint32_t u = 0; u < n; u++)
     for (uint32_t v = 0; v < n; v++)
       if (u != v && !(level->times[(size_t)u * n + v] > 0)) s->rate[(size_t)u * n + v] = fmin(s->out[u], s->in[v]);
-  BY_TRY(make_alike(s->out, 2 * (size_t)n, by_limit_equal)); /* `in` lies behind it */
+  BY_TRY(make_alike(s->out, 2 * (size_t)n, by_limit_equal)); /* `in` follows it in memory. */
   return make_alike(s->rate, (size_t)n * n, by_limit_equal);
 }
 
 /* ---- delays */
 
-/* How far unit u is from where its group meets. */
+/* Computes the delay from unit u to the point where its group meets. */
 static double reckon_away(const struct sketch *s, uint32_t u) {
   uint32_t n = s->level->n, step = MAX(n / THIRDS, 1), terms = 0;
   const double *d = s->delay;
@@ -284,7 +284,7 @@ static double reckon_away(const struct sketch *s, uint32_t u) {
   return terms ? fmin(fmax(sum / terms, 0), max) : isfinite(max) ? max / 2 : 0;
 }
 
-/* Between the groups, into the same memory: no group has a number above that of its first unit. */
+/* Computes the delays between the groups, into the same memory: no group has a number above that of its first unit. */
 static enum banyan_status raise_delays(struct sketch *s) {
   const struct by_survey_level *level = s->level;
   uint32_t n = level->n, m = level->n_groups;
@@ -305,7 +305,7 @@ static enum banyan_status raise_delays(struct sketch *s) {
 
 /* ---- nodes and links */
 
-/* The first name of that kind that no host has. */
+/* Adds a switch with the first name of that kind that no host has. */
 static enum banyan_status add_switch(struct sketch *s, const char *kind, uint32_t *out) {
   char name[32];
   do snprintf(name, sizeof name, "%s%u", kind, s->n_switches++);
@@ -329,8 +329,8 @@ static enum banyan_status link_pair(struct sketch *s, uint32_t u, uint32_t v) {
   return link_nodes(s, s->node[u], s->node[v], s->rate[u * n + v], s->rate[v * n + u], s->delay[u * n + v]);
 }
 
-/* What unit u can do in all, where that is less than what its links to the units of its mesh can with which it was in a
- * fan. */
+/* Limits unit u to its total rate, if that is less than what its links to the units of its mesh carry, of those that
+ * were in a fan with it. */
 static enum banyan_status limit_unit(struct sketch *s, uint32_t u, uint32_t group) {
   uint32_t n = s->level->n, parts = by_survey_parts(s->survey, n);
   double out = 0, in = 0;
@@ -351,7 +351,7 @@ static enum banyan_status limit_unit(struct sketch *s, uint32_t u, uint32_t grou
   return BANYAN_OK;
 }
 
-/* A link for each pair of the group; UINT32_MAX: of all units. */
+/* Adds a link for each pair of the group; UINT32_MAX: of all units. */
 static enum banyan_status add_mesh(struct sketch *s, uint32_t group) {
   uint32_t n = s->level->n;
   const uint32_t *group_of = s->level->group_of;
@@ -363,7 +363,7 @@ static enum banyan_status add_mesh(struct sketch *s, uint32_t group) {
   return BANYAN_OK;
 }
 
-/* Of a group; UINT32_MAX: of all units. */
+/* Adds a switch, and links to all units of the group; UINT32_MAX: to all units. */
 static enum banyan_status add_star(struct sketch *s, uint32_t group, uint32_t *centre) {
   BY_TRY(add_switch(s, "switch", centre));
   for (uint32_t u = 0; u < s->level->n; u++)
@@ -374,7 +374,7 @@ static enum banyan_status add_star(struct sketch *s, uint32_t group, uint32_t *c
 
 /* ---- levels */
 
-/* Its groups become the units of the next level. */
+/* Makes the groups the units of the next level. */
 static enum banyan_status join_groups(struct sketch *s) {
   const struct by_survey_level *level = s->level;
   for (uint32_t g = 0; g < level->n_groups; g++) {
@@ -383,7 +383,7 @@ static enum banyan_status join_groups(struct sketch *s) {
       if (level->group_of[u] == g && size++ == 0) first = u;
     node = s->node[first];
     if (size > 1) {
-      if (level == s->survey->levels) { /* hosts of a group are named after it */
+      if (level == s->survey->levels) { /* Hosts of a group are named after it. */
         char text[32];
         const char *kept;
         snprintf(text, sizeof text, "group%u", g);
@@ -394,7 +394,7 @@ static enum banyan_status join_groups(struct sketch *s) {
       BY_TRY(add_star(s, g, &node));
       if (level_is_mesh(level, g)) BY_TRY(add_mesh(s, g));
     }
-    s->node[g] = node; /* g is at most the number of its first unit, and units below that are done */
+    s->node[g] = node; /* g is at most the number of its first unit, and lower units are done. */
   }
   return raise_delays(s);
 }
