@@ -3,9 +3,7 @@
 #include "carry.h"
 #include "control.h"
 #include "first_plan.h"
-#include "group_plans.h"
 #include "planning.h"
-#include "replan.h"
 
 static void take_want(struct by_job *job, const struct by_plan_want *want) {
   if (!by_replan_want(job, want)) by_group_plans_want(job, want);

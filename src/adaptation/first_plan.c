@@ -9,6 +9,7 @@
 
 #include <banyan/collectives.h>
 
+#include "adaptation.h"
 #include "cache_folder.h"
 #include "carry.h"
 #include "clock.h"
@@ -19,7 +20,6 @@
 #include "network_cache.h"
 #include "planner_options.h"
 #include "planning.h"
-#include "replan.h"
 #include "text.h"
 #include "thresholds.h"
 #include "topology_formats.h"

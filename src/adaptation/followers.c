@@ -1,5 +1,5 @@
 /* Proposes the job's plan to other communicators of all ranks whenever it changes. */
-#include "followers.h"
+#include "adaptation.h"
 
 #include <stdlib.h>
 #include <sys/queue.h>

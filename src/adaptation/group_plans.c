@@ -1,5 +1,4 @@
 /* Plans at rank 0 for the communicators of splits and subsets, on a thread of its own. */
-#include "group_plans.h"
 
 #include <stdio.h>
 #include <stdlib.h>

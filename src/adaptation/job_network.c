@@ -7,7 +7,6 @@
 #include "control.h"
 #include "control_peers.h"
 #include "fields.h"
-#include "group_plans.h"
 #include "log.h"
 
 /* ---- the message */

@@ -380,31 +380,23 @@ enum banyan_status by_planning_print(const struct by_job *job, const struct by_j
   return plan(job, network, NULL, text);
 }
 
-/* Makes a plan over nodes one over the job's hosts. */
-static enum banyan_status widen(struct by_plan **plan, const uint32_t *place, uint32_t n_hosts) {
-  struct by_plan *wider;
-  if (!*plan || (*plan)->n_ranks == n_hosts) return BANYAN_OK;
-  BY_TRY(by_plan_expand(*plan, place, n_hosts, &wider));
-  by_plan_destroy(*plan);
-  *plan = wider;
-  return BANYAN_OK;
-}
-
 enum banyan_status by_planning_alternative(const struct by_job *job, const struct by_job_network *network,
-                                           double within, struct by_plan *plans[2], double *max_rate) {
+                                           double within, struct by_plan **out, double *max_rate) {
   struct places places = {0};
   struct by_planned planned;
-  plans[0] = plans[1] = NULL;
+  struct by_plan *over_nodes = NULL;
+  *out = NULL;
   BY_TRY(find_places(job, network, &places));
   enum banyan_status status = places.n > 1 ? run_planner(job, network->topology, &places, &planned) : BANYAN_OK;
   if (status == BANYAN_OK && places.n > 1) {
     /* In a trial each plan with trees through switches would take memory of these. */
-    if (!has_trees(planned.plan)) status = by_planner_find_alternative(&planned, within, plans);
+    if (!has_trees(planned.plan)) status = by_planner_find_alternative(&planned, within, &over_nodes);
     /* Rates that were measured are those without headers. */
     *max_rate = planned.plan->facts.bound / (network->source == BANYAN_PLAN_MEASURED ? 1 : planned.rates.wire);
     by_planned_fini(&planned);
   }
-  for (int i = 0; i < 2 && status == BANYAN_OK; i++) status = widen(&plans[i], places.place, network->n_hosts);
+  if (status == BANYAN_OK && over_nodes) status = by_plan_expand(over_nodes, places.place, network->n_hosts, out);
+  by_plan_destroy(over_nodes);
   free(places.place);
   return status;
 }

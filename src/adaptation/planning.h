@@ -61,11 +61,11 @@ BANYAN_CHECK enum banyan_status by_planning_print(const struct by_job *job, cons
  * their names, for plans of groups. `context`: a struct by_job. BANYAN_ERR_PARSE, BANYAN_ERR_TOPOLOGY: what is kept
  * stays. */
 BANYAN_CHECK enum banyan_status by_planning_keep_topology(void *context, const char *text);
-/* Makes the plan over the job's hosts again, and another one that is predicted to take at most `within` times as long.
- * plans[1] is NULL if there is none, both if all hosts are one node. The caller owns them, on failure too. *max_rate:
- * bit/s of input for large buffers that no plan exceeds. Any thread. */
+/* Makes another plan over the job's hosts than the one for this network that is predicted to be the fastest, which is
+ * predicted to take at most `within` times as long; NULL in *out: there is none. The caller owns it. *max_rate: bit/s
+ * of input for large buffers that no plan exceeds. Any thread. */
 BANYAN_CHECK enum banyan_status by_planning_alternative(const struct by_job *job, const struct by_job_network *network,
-                                                        double within, struct by_plan *plans[2], double *max_rate);
+                                                        double within, struct by_plan **out, double *max_rate);
 /* Rank 0, any thread, without the lock: by_plan_switches_propose of a plan for the job's own communicator, over its
  * hosts or ranks, which rank 0 made and the user did not choose. Takes the plan over. */
 BANYAN_CHECK enum banyan_status by_planning_propose(struct by_job *job, struct by_plan *plan,

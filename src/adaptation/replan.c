@@ -1,5 +1,4 @@
 /* Plans again while a job runs, where links have become slower or faster, and proposes the new plan to all ranks. */
-#include "replan.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -14,7 +13,6 @@
 #include "control_paths.h"
 #include "descriptor.h"
 #include "engine.h"
-#include "followers.h"
 #include "log.h"
 #include "network_estimate.h"
 #include "plan_load.h"

@@ -232,7 +232,8 @@ static void prepare(struct by_trial_calls *calls, bool cautious) {
 
 static void *find_main(void *argument) {
   struct by_trial_calls *calls = argument;
-  calls->status = by_planning_alternative(calls->job, calls->network, by_limit_error, calls->pair.plans, &calls->rate);
+  calls->status =
+      by_planning_alternative(calls->job, calls->network, by_limit_error, &calls->pair.plans[1], &calls->rate);
   if (calls->status != BANYAN_OK) snprintf(calls->error, sizeof calls->error, "%s", banyan_error_text());
   atomic_store(&calls->found, true);
   return NULL;
@@ -244,29 +245,16 @@ static void end_thread(struct by_trial_calls *calls) {
   calls->network = NULL;
 }
 
-/* Returns the version that a plan has over the job's ranks. */
-static uint32_t version_over_ranks(const struct by_job *job, const struct by_plan *plan) {
-  uint32_t n = by_job_size(job), *all = calloc(n, sizeof *all), version = 0;
-  struct by_plan *copy, *fitted;
-  for (uint32_t i = 0; all && i < n; i++) all[i] = i;
-  if (all && by_plan_copy(plan, &copy) == BANYAN_OK && by_plans_fit(job, n, all, copy, &fitted) == BANYAN_OK) {
-    version = fitted->version;
-    by_plan_destroy(fitted);
-  }
-  free(all);
-  return version;
-}
-
 static void begin_trial(struct by_trial_calls *calls, const struct by_plan_switches_view *view) {
   end_thread(calls);
   prepare(calls, true);
-  bool found = calls->pair.plans[1] != NULL;
   if (calls->status != BANYAN_OK)
     by_info("plan", "no other plan is tried: %s", calls->error);
   else
     by_info("plan", "%s is predicted to be nearly as fast as the one in use",
-            found ? "trial calls: another plan" : "no other plan");
-  if (!found || calls->stops || version_over_ranks(calls->job, calls->pair.plans[0]) != view->version) {
+            calls->pair.plans[1] ? "trial calls: another plan" : "no other plan");
+  if (!calls->pair.plans[1] || calls->stops || view->taken ||
+      by_plan_switches_copy(calls->job, WORLD, &calls->pair.plans[0]) != BANYAN_OK) {
     finish(calls);
     return;
   }

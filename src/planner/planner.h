@@ -111,11 +111,11 @@ void by_planned_explain(const struct by_planned *planned, const struct by_topolo
  * "Explanations"). */
 void by_planned_put_json(const struct by_planned *planned, const struct by_topology *topology, struct by_text *text);
 
-/* Copies the plan to plans[0], and makes another one over the same ranks, with the same control tree and own classes,
- * in plans[1]: for each size of buffer it has the best other candidate that is predicted to take at most `within` times
- * as long, if there is one. plans[1] is NULL if there is none for any size. Calls have to decide between them, since
- * predictions are inaccurate by some percent. The caller owns the plans, on failure too. Cost: the plans' size. */
+/* Makes another plan over the same ranks, with the same control tree and own classes: for each size of buffer it has
+ * the best other candidate that is predicted to take at most `within` times as long, if there is one. *out is NULL if
+ * there is none for any size. Calls have to decide between both plans, since predictions are inaccurate by some
+ * percent. The caller owns *out. Cost: the plan's size. */
 BANYAN_CHECK enum banyan_status by_planner_find_alternative(const struct by_planned *planned, double within,
-                                                            struct by_plan *plans[2]);
+                                                            struct by_plan **out);
 
 #endif

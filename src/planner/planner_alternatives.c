@@ -51,13 +51,12 @@ static enum banyan_status join_parts(const struct by_plan *chosen, const struct 
   return status;
 }
 
-enum banyan_status by_planner_find_alternative(const struct by_planned *planned, double within,
-                                               struct by_plan *plans[2]) {
+enum banyan_status by_planner_find_alternative(const struct by_planned *planned, double within, struct by_plan **out) {
   const struct by_weighed *weighed = &planned->weighed;
   const struct by_candidate *candidate = NULL;
   struct by_plan_part parts[BY_WEIGH_SIZES];
   uint32_t n = 0, others = 0, last = UINT32_MAX;
-  plans[0] = plans[1] = NULL;
+  *out = NULL;
   for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
     uint32_t other = find_other(weighed, i, within);
     others += other != weighed->used[i];
@@ -66,11 +65,10 @@ enum banyan_status by_planner_find_alternative(const struct by_planned *planned,
     parts[n - 1] = (struct by_plan_part){.plan = candidate->plan, .up_to = weighed->sizes[i]};
     last = other;
   }
-  BY_TRY(by_plan_copy(planned->plan, &plans[0]));
   if (!others) return BANYAN_OK;
-  BY_TRY(join_parts(planned->plan, parts, n, &plans[1]));
+  BY_TRY(join_parts(planned->plan, parts, n, out));
   double bound = planned->plan->facts.bound;
-  plans[1]->facts = (struct by_plan_facts){.throughput = fmin(candidate->rate, bound), .bound = bound};
-  if (bound > 0) plans[1]->facts.ratio = plans[1]->facts.throughput / bound;
+  (*out)->facts = (struct by_plan_facts){.throughput = fmin(candidate->rate, bound), .bound = bound};
+  if (bound > 0) (*out)->facts.ratio = (*out)->facts.throughput / bound;
   return BANYAN_OK;
 }
