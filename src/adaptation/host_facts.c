@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "interface.h"
 #include "text.h"
 

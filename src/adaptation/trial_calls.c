@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "descriptor.h"
+#include "history.h"
 #include "log.h"
 #include "order.h"
 #include "plan_switch.h"

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "clock.h"
+
 enum { BY_HISTORY_PAST = 16, BY_HISTORY_NAME = 255 };
 
 struct by_history_call {
@@ -34,5 +36,33 @@ struct by_history {
 void by_history_fini(struct by_history *history);
 /* Copies the call. Without memory it is left out, and `lacks` is set if it had failed. */
 void by_history_add(struct by_history *history, const struct by_history_call *call);
+
+/* The durations of a rank's AllReduces while they are measured, from their start to their end on this rank. Calls
+ * that run at the same time share the network, and count as one, from the start of the first to the end of the last,
+ * unless other calls run among them. */
+
+enum { BY_CALL_TIMES = 256 };
+
+/* Bytes of calls at the same time: of all buffers, and of the largest one. */
+struct by_call_bytes {
+  uint64_t all, max;
+};
+
+/* The last measurements in a ring: number i is at i % BY_CALL_TIMES. */
+struct by_call_times {
+  const struct by_clock *clock; /* Borrowed. */
+  uint64_t n;                   /* The number of measurements so far. */
+  /* The running calls. */
+  bool counts;
+  uint64_t begun;
+  uint32_t team, plan; /* Of all running calls. */
+  struct by_call_bytes bytes;
+  struct by_call_time {
+    uint32_t team; /* The communicator. */
+    uint32_t plan; /* The plan's version. */
+    struct by_call_bytes bytes;
+    uint64_t lasted; /* Nanoseconds of that clock. */
+  } last[BY_CALL_TIMES];
+};
 
 #endif

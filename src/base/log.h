@@ -1,4 +1,4 @@
-/* Logging. Lines go to standard error, or to a file (log_file.h), in the form
+/* Logging. Lines go to standard error, or to a file, in the form
  *
  *   banyan[rank 2] net: text
  *
@@ -16,7 +16,7 @@
 enum by_log_level { BY_LOG_ERROR, BY_LOG_WARN, BY_LOG_INFO, BY_LOG_DEBUG };
 
 /* `module` is a literal such as "net". Of warnings and errors with the same `format`, a few are logged in a minute,
- * since peers may provoke them; a later line tells how many were left out, see log_limit.h. */
+ * since peers may provoke them; a later line tells how many were left out. */
 void by_log(enum by_log_level level, const char *module, const char *format, ...) BY_PRINTF(3, 4);
 /* Logs how many lines were left out so far, when a process ends a part of its work. */
 void by_log_flush(void);
@@ -63,5 +63,50 @@ bool by_repeats_take(struct by_repeats *repeats, const char *source, size_t leng
 void by_repeats_warn(struct by_repeats *repeats, const char *module, const char *peer, const char *text, double now);
 /* Logs how many lines were left out, if any, once the minute is over; `now` INFINITY: at once. */
 void by_repeats_flush(struct by_repeats *repeats, const char *module, double now);
+
+/* Limits lines of the log that peers can provoke: of each kind, which is a module's format, a few are logged in a
+ * minute, and the others are counted. A value, all zero at first, without a clock, of constant size. Not for several
+ * threads. */
+enum { BY_LOG_KINDS = 64, BY_LOG_KIND_LINES = 10, BY_LOG_KIND_SECONDS = 60, BY_LOG_LAST = 160 };
+
+struct by_log_limit {
+  uint64_t omitted; /* Lines that by_log_limit_next has not returned yet. */
+  struct by_log_kind {
+    uint64_t hash, omitted;
+    double until; /* Seconds: the end of its minute; 0: this entry is free. */
+    unsigned lines;
+    const char *module;
+    char last[BY_LOG_LAST]; /* The newest line that was left out. */
+  } kinds[BY_LOG_KINDS];
+};
+
+/* Returns false if the line, without its head, is to be left out. `module` and `format` are literals; `now` is in
+ * seconds that never go back, > 0. */
+bool by_log_limit_take(struct by_log_limit *limit, const char *module, const char *format, const char *line,
+                       double now);
+/* Returns once each kind of which lines were left out in a minute that is over at `now` (INFINITY: in any minute);
+ * false: there is none. */
+bool by_log_limit_next(struct by_log_limit *limit, double now, struct by_log_kind *out);
+
+/* The destination of the log: standard error, or the file named by BANYAN_LOG_FILE, with the time before each line.
+ * Lines on standard error have it in services only. The name is a pattern: %r is the rank, %h the host, %p the
+ * process and %% a percent sign. Lines are appended, each by one write, so that processes may share a file. A file
+ * that cannot be opened or written is reported once, and lines go to standard error then; so do those logged before
+ * the rank is known, if the name needs it.
+ *
+ * The file is opened once in a process, and never closed: a child made by fork() logs where its parent does. Any
+ * thread. The thread's error text stays, since it may be what is logged. */
+enum { BY_LOG_TIME = 32 };
+
+/* Sets the rank in the file's name, unless BANYAN_RANK has set it, or the file is open. */
+void by_log_file_set_rank(int rank);
+/* Adds the time to lines on standard error from now on, unless the journal of systemd receives them, which adds it
+ * itself. */
+void by_log_file_add_times(void);
+/* Prints the time for a line on standard error, with a space; empty unless times are added. */
+void by_log_file_print_time(char out[BY_LOG_TIME]);
+/* Prints the file's name for a rank, which must be >= 0 if the pattern `from` has %r. Returns NULL, or a literal that
+ * tells what is wrong. */
+const char *by_log_file_name(const char *from, int rank, const char *host, char *out, size_t capacity);
 
 #endif

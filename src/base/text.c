@@ -1,4 +1,4 @@
-/* Growing strings, numbers with units, whole files, and similar names. */
+/* Growing strings, numbers with units, and similar names. */
 #include "text.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #include "arena.h"
 
-enum { FIRST_FILE_CAPACITY = 65536, PRINT_BYTES = 32, LONGEST = 32 };
+enum { PRINT_BYTES = 32, LONGEST = 32 };
 
 /* A program that calls setlocale() must not turn "1.5" into "1,5". */
 static locale_t c_locale;
@@ -316,64 +316,6 @@ const char *by_print_seconds(double seconds, char *out) {
   static const struct unit units[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {NULL, 0}};
   if (seconds == 0) return strcpy(out, "0 s");
   return print_with_unit(seconds, units, 1000, out);
-}
-
-/* --- files --- */
-
-/* Returns false if memory is out. A read error is left in `file`. */
-static bool read_all(FILE *file, size_t max, char **text, size_t *length) {
-  for (size_t capacity = 0, n = 1; n > 0 && *length <= max; *length += n) {
-    size_t need = MAX(*length + 2, (size_t)FIRST_FILE_CAPACITY); /* Including a NUL. */
-    if (!by_array_grow((void **)text, &capacity, need, 1)) return false;
-    size_t wanted = capacity - 1 - *length;
-    n = fread(*text + *length, 1, wanted <= max + 1 - *length ? wanted : max + 1 - *length, file);
-    (*text)[*length + n] = '\0';
-  }
-  return true;
-}
-
-enum banyan_status by_check_no_nul(const char *text, size_t length) {
-  const char *nul = memchr(text, 0, length);
-  size_t line = 1;
-  if (!nul) return BANYAN_OK;
-  for (const char *c = text; c < nul; c++) line += *c == '\n';
-  return by_fail(BANYAN_ERR_PARSE, "line %zu has a NUL byte: this is no text, or it is damaged", line);
-}
-
-/* Whether a text is in UTF-16, as XML may be. No other text begins with these bytes, so all other readers refuse it
- * at once. */
-static bool is_utf16(const char *text, size_t length) {
-  return length >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
-}
-
-enum banyan_status by_read_stream(const char *what, const char *path, FILE *file, size_t max, char **text,
-                                  size_t *length) {
-  *text = NULL;
-  *length = 0;
-  bool held = read_all(file, max, text, length);
-  bool bad = ferror(file);
-  int why = errno;
-  fclose(file);
-  if (held && !bad) return BANYAN_OK;
-  free(*text);
-  *text = NULL;
-  return held ? by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot read %s %s", what, path)
-              : by_fail(BANYAN_ERR_NO_MEMORY, "no memory for %s %s", what, path);
-}
-
-enum banyan_status by_read_file(const char *what, const char *path, size_t max, char **text, size_t *length) {
-  FILE *file = fopen(path, "rbe");
-  if (!file) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot open %s %s", what, path);
-  BY_TRY(by_read_stream(what, path, file, max, text, length));
-  enum banyan_status status = BANYAN_OK;
-  if (*length > max)
-    status = by_fail(BANYAN_ERR_PARSE, "%s %s is too large: most are %zu bytes", what, path, max);
-  else if (!is_utf16(*text, *length) && (status = by_check_no_nul(*text, *length)) != BANYAN_OK)
-    status = by_fail_within(status, "%s", path);
-  if (status == BANYAN_OK) return BANYAN_OK;
-  free(*text);
-  *text = NULL;
-  return status;
 }
 
 /* --- names --- */

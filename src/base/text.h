@@ -1,11 +1,10 @@
-/* Texts: growing strings, whole files, numbers with the units people write, misspelt words. */
+/* Texts: growing strings, numbers with the units people write, misspelt words. */
 #ifndef BY_BASE_TEXT_H
 #define BY_BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "fail.h"
 
@@ -72,20 +71,6 @@ enum banyan_status by_parse_int(const char *what, const char *text, long min, lo
 const char *by_print_bytes(uint64_t bytes, char *out);
 const char *by_print_rate(double bits_per_second, char *out);
 const char *by_print_seconds(double seconds, char *out);
-
-/* Reads a whole file of text. `what` is such as "plan", for errors. The caller frees *text, which has a NUL behind,
- * and none within, which would hide the rest from its reader, unless it begins as UTF-16. BANYAN_ERR_SYSTEM or
- * _NO_MEMORY; BANYAN_ERR_PARSE: it has more than `max` bytes, of which few are read, or a NUL, and the error tells in
- * which line. */
-BANYAN_CHECK enum banyan_status by_read_file(const char *what, const char *path, size_t max, char **text,
-                                             size_t *length);
-/* Reads an open file and closes it, but at most `max` + 1 bytes, so that the caller notices that there are more; NUL
- * bytes are read too. BANYAN_ERR_SYSTEM or _NO_MEMORY. */
-BANYAN_CHECK enum banyan_status by_read_stream(const char *what, const char *path, FILE *file, size_t max, char **text,
-                                               size_t *length);
-
-/* BANYAN_ERR_PARSE if there is a NUL among these bytes: "line 3 has a NUL byte: ..." */
-BANYAN_CHECK enum banyan_status by_check_no_nul(const char *text, size_t length);
 
 /* A name that two of n structs of `size` bytes have, which begin with a pointer to their names; NULL: all differ.
  * `scratch` holds n pointers. Cost: n log(n). */

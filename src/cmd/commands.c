@@ -10,7 +10,6 @@
 #include <banyan/status.h>
 
 #include "log.h"
-#include "log_file.h"
 #include "process.h"
 #include "text.h"
 

@@ -12,7 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "log_file.h"
+#include "log.h"
 
 static _Noreturn void end_without_memory(void) {
   static const char text[] = "banyan: out of memory\n";

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "fields.h"
+#include "bytes.h"
 #include "state_layout.h"
 #include "state_values.h"
 #include "text.h"

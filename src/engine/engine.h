@@ -213,7 +213,7 @@ uint32_t by_engine_pending(const struct by_engine *engine);
 bool by_engine_has_to_send(const struct by_engine *engine);
 /* The number of calls that have ended. */
 uint64_t by_engine_ended(const struct by_engine *engine);
-/* Times AllReduces from the next one on (call_times.h); NULL: stops. `times` is borrowed until then. */
+/* Times AllReduces from the next one on (history.h); NULL: stops. `times` is borrowed until then. */
 void by_engine_time_calls(struct by_engine *engine, struct by_call_times *times);
 /* Whether a running call reads or writes this memory. */
 bool by_engine_uses(const struct by_engine *engine, const void *memory, size_t bytes);

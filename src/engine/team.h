@@ -8,7 +8,6 @@
 
 #include <banyan/collectives.h>
 
-#include "call_times.h"
 #include "history.h"
 #include "log.h"
 #include "plan.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file.h"
 #include "json_doc.h"
 #include "plan.h"
 #include "plan_control.h"

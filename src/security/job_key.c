@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "descriptor.h"
-#include "secret_file.h"
+#include "file.h"
 #include "text.h"
 #include "ticket.h"
 

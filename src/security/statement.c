@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/param.h>
 
-#include "fields.h"
+#include "bytes.h"
 #include "refusal.h"
 #include "text.h"
 #include "tls_judge.h"

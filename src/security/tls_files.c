@@ -9,11 +9,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "file.h"
 #include "log.h"
-#include "secret_file.h"
 #include "text.h"
 #include "tls_identity.h"
-#include "trusted_file.h"
 
 enum { MAX_FILE = 1 << 20, PATH = 512 };
 

@@ -66,7 +66,7 @@ enum banyan_status by_tls_identity_load(const char *folder, enum by_tls_role rol
  * a certificate and its key, or NULL as with BY_TLS_NOBODY. */
 enum banyan_status by_tls_identity_make(const char *authority, const char *revoked, const char *own,
                                         struct by_tls_identity **out) BANYAN_CHECK;
-/* Reads a file of keys as a text; for one with a private key secret_file.h states who may own and read it. The caller
+/* Reads a file of keys as a text; for one with a private key file.h states who may own and read it. The caller
  * frees it. */
 enum banyan_status by_tls_file_read(const char *path, bool private_key, char **text) BANYAN_CHECK;
 /* Destroys an identity; NULL is allowed. */

@@ -10,7 +10,7 @@
 #ifndef BY_TESTS_SIM_MEMBERSHIP_WORLD_H
 #define BY_TESTS_SIM_MEMBERSHIP_WORLD_H
 
-#include "heap.h"
+#include "order.h"
 #include "paxos.h"
 #include "rng.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call_times.h"
 #include "check.h"
+#include "history.h"
 #include "world.h"
 
 static const char *const families[] = {"star",        "sharded", "ring",     "chain",    "tree:2",

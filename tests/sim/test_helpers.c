@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "../prop/schedule_plans.h"
-#include "call_times.h"
 #include "check.h"
+#include "history.h"
 #include "world.h"
 
 struct shape {

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "check.h"
-#include "fields.h"
 #include "plan.h"
 
 static const struct by_roster roster = {.ranks = 2, .processes = 4};

@@ -12,8 +12,6 @@
 
 #include "check.h"
 #include "log.h"
-#include "log_file.h"
-#include "log_limit.h"
 
 /* --- log --- */
 

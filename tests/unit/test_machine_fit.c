@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache_folder.h"
 #include "check.h"
 #include "clock.h"
 #include "cost_machine.h"
+#include "file.h"
 
 enum { TRIES = 100 /* beside load a measurement may be refused */ };
 

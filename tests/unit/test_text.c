@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "file.h"
 #include "text.h"
-#include "trusted_file.h"
 
 /* --- text --- */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "file.h"
 #include "text.h"
 #include "topology_data.h"
 #include "topology_formats.h"

@@ -2,6 +2,7 @@
  * text with the network that it describes, or with the reason for which it is refused. */
 #include <math.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

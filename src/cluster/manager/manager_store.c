@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file.h"
 #include "log.h"
-#include "trusted_file.h"
 
 enum { APPLICATION = 0x42796d67 /* The text "Bymg". */, SCHEMA = 10 };
 

@@ -10,6 +10,7 @@
 #include "collective.h"
 #include "commands.h"
 #include "cost_machine.h"
+#include "file.h"
 #include "json_doc.h"
 #include "output.h"
 #include "placement.h"

@@ -4,7 +4,7 @@
 
 #include "commands.h"
 #include "fragment.h"
-#include "log_file.h"
+#include "log.h"
 #include "process.h"
 #include "serve.h"
 #include "settings.h"

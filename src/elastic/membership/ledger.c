@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fields.h"
+#include "bytes.h"
 
 /* ---- bytes: a count of series; of each its head and a count of notes; of each its fields */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fields.h"
+#include "bytes.h"
 
 enum { BALLOT = 1, ACCEPTED = 2, VALUE = 4, DEAD = 8, VIEW = 16 };
 

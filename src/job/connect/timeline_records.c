@@ -1,7 +1,7 @@
 /* Converts a tracer's records to rank 0's time, and encodes the messages about timelines. */
 #include "timeline_records.h"
 
-#include "fields.h"
+#include "bytes.h"
 #include "text.h"
 
 /* --- clocks --- */

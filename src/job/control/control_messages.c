@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fields.h"
+#include "bytes.h"
 #include "plan.h"
 #include "text.h"
 

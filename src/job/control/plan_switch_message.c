@@ -1,7 +1,7 @@
 /* The messages of plan switches as bytes, and the state machines of the leader and of a member. */
 #include "plan_switch_message.h"
 
-#include "fields.h"
+#include "bytes.h"
 
 /* ---- the message */
 

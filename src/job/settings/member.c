@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fields.h"
+#include "bytes.h"
 #include "handshake.h"
 #include "log.h"
 #include "settings.h"

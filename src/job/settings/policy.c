@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "file.h"
 #include "text.h"
 
 enum { MOST_BYTES = 65536 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "control_tree.h"
-#include "heap.h"
+#include "order.h"
 #include "plan_make.h"
 
 #define NONE UINT32_MAX

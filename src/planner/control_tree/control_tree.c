@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "arena.h"
-#include "heap.h"
+#include "order.h"
 #include "plan_make.h"
 
 /* --- One tree under given limits. --- */

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "heap.h"
+#include "order.h"
 #include "plan_make.h"
 
 /* A flow with more edges would have too many events. */

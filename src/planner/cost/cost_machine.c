@@ -8,10 +8,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "cache_folder.h"
+#include "file.h"
 #include "json_doc.h"
 #include "log.h"
-#include "trusted_file.h"
 
 #define FORMAT "banyan-costs 1"
 #define FIELDS "format, machine, processors, costs, made"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap.h"
+#include "order.h"
 #include "path_tree.h"
 #include "plan_make.h"
 #include "switched_groups.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "graph.h"
-#include "heap.h"
+#include "order.h"
 #include "rng.h"
 
 /* A priority queue of items by keys, smallest first to within 1/64: items are numbers below a limit, each at most once

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "heap.h"
 #include "leader.h"
+#include "order.h"
 #include "plan_make.h"
 #include "topology_paths.h"
 
