@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "check.h"
+#include "job_key.h"
 #include "manager.h"
-#include "ticket.h"
 #include "topology_synth.h"
 
 enum { WORLD_HOSTS = 64, WORLD_JOBS = 16, WORLD_SWITCHES = 16, WORLD_CELLS = 64 };

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "file.h"
-#include "interface.h"
 #include "text.h"
 
 enum { MAX_FILE = 16 << 20, MAX_ADDRESS = 64 };

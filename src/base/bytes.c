@@ -1,4 +1,4 @@
-/* Bounded readers and writers of control messages. */
+/* Bounded readers and writers of control messages, and of their fixed parts by tables. */
 #include "bytes.h"
 
 #include <inttypes.h>
@@ -129,7 +129,7 @@ void by_write_string(struct by_writer *writer, const char *text) {
   by_write_blob(writer, text, strlen(text));
 }
 
-/* ---- Reads and writes fixed parts of messages by their tables. */
+/* ---- fields */
 
 static uint64_t load_number(size_t size, const void *at) {
   switch (size) {

@@ -13,7 +13,6 @@
 #include "control.h"
 #include "feature.h"
 #include "key_ring.h"
-#include "localsocket.h"
 #include "log.h"
 #include "plan.h"
 #include "plan_make.h"

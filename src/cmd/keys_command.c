@@ -16,7 +16,6 @@
 #include "job_key.h"
 #include "process.h"
 #include "text.h"
-#include "ticket.h"
 
 enum {
   DAYS_OF_AUTHORITY = 3650,

@@ -15,8 +15,8 @@
 #include "cluster_message.h"
 #include "descriptor.h"
 #include "handshake.h"
-#include "localsocket.h"
 #include "log.h"
+#include "socket.h"
 
 enum { MOST_ANSWER = (BY_CLUSTER_FOUNDERS + 2) * (BY_CLUSTER_HANDLE + 3), MOST_WAIT_MS = 60000 };
 

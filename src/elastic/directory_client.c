@@ -13,8 +13,8 @@
 
 #include "clock.h"
 #include "descriptor.h"
-#include "localsocket.h"
 #include "log.h"
+#include "socket.h"
 #include "text.h"
 
 enum { SEND_MILLISECONDS = 5000, MOST_NAME = 100 };

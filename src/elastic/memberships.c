@@ -9,11 +9,11 @@
 #include "control_messages.h"
 #include "descriptor.h"
 #include "first_plan.h"
+#include "host_trust.h"
 #include "join.h"
 #include "log.h"
 #include "member_object.h"
 #include "opening.h"
-#include "own_statement.h"
 
 /* ---- life */
 

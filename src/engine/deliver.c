@@ -330,7 +330,7 @@ static bool discard_payload(struct by_end *end) {
 }
 
 /* Handles a frame that belongs to no call. If the peer is in another membership, the rest of the lane is not for this
- * engine, see handover.h. */
+ * engine, see lane.h. */
 static bool handle_link_frame(struct by_end *end, const struct by_frame *frame) {
   struct by_transfer_link *link = end->link;
   const struct by_lane_ops *ops = end->lane->ops;

@@ -12,8 +12,8 @@
 
 #include "bytes.h"
 #include "clock.h"
-#include "control_message.h"
 #include "fabric.h"
+#include "frame.h"
 #include "history.h"
 #include "lane.h"
 #include "plan.h"

@@ -8,9 +8,9 @@
 
 #include <banyan/comm.h>
 
-#include "control_message.h"
 #include "fabric.h"
 #include "fail.h"
+#include "frame.h"
 #include "lane.h"
 #include "trace.h"
 

@@ -5,12 +5,12 @@
 
 #include "dialer.h"
 #include "formation.h"
+#include "host_trust.h"
 #include "job_key.h"
 #include "job_state.h"
 #include "key_ring.h"
 #include "log.h"
 #include "opening.h"
-#include "own_statement.h"
 #include "settings.h"
 
 static bool is_of_root(const struct by_job *job, const struct by_process_identity *identity) {

@@ -12,8 +12,6 @@
 #include <immintrin.h>
 #endif
 
-#include "level.h"
-
 #ifdef WIDTH
 #include "vector.h"
 #else

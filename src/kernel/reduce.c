@@ -11,8 +11,6 @@
 
 #include "element.h"
 #include "fail.h"
-#include "fixed.h"
-#include "level.h"
 
 static const char *const names[BY_KERNEL_LEVELS] = {"scalar", "avx2", "avx512"};
 

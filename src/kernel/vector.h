@@ -4,7 +4,6 @@
 #define BY_KERNEL_VECTOR_H
 
 #include "element.h"
-#include "level.h"
 
 /* Any vector, as bits; cast to the type of its elements where that matters. */
 typedef uint32_t vector __attribute__((vector_size(WIDTH)));

@@ -10,8 +10,8 @@
 
 #include "acceptor.h"
 #include "descriptor.h"
-#include "localsocket.h"
 #include "log.h"
+#include "socket.h"
 #include "text.h"
 
 enum { NAME = 16 + 2 * BY_DEATH_ID };

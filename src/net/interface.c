@@ -1,5 +1,5 @@
 /* Lists this host's interfaces and addresses, filtered and sorted. */
-#include "interface.h"
+#include "address.h"
 
 #include <errno.h>
 #include <fnmatch.h>

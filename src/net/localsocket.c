@@ -1,5 +1,5 @@
 /* Sockets between processes of one host, in the abstract namespace and in the file system, and pidfds. */
-#include "localsocket.h"
+#include "socket.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -12,7 +12,7 @@
 #ifndef BY_PLAN_SWITCHED_GROUPS_H
 #define BY_PLAN_SWITCHED_GROUPS_H
 
-#include "worker_groups.h"
+#include "fragment.h"
 
 #define BY_SWITCHED_NONE UINT32_MAX
 

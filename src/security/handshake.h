@@ -25,7 +25,6 @@
 
 #include "job_key.h"
 #include "text.h"
-#include "ticket.h"
 
 #define BY_HANDSHAKE_VERSION 2
 #define BY_NONCE_BYTES 32
@@ -35,8 +34,6 @@
 #define BY_KEY_ID_BYTES 4
 #define BY_GREETING_BYTES (10 + BY_NONCE_BYTES + BY_KEY_ID_BYTES) /* "BANYAN", version, role, purpose, nonce, key */
 #define BY_HELLO_MAX 65536
-/* A key as text: 64 hexadecimal digits and a NUL. */
-#define BY_KEY_TEXT 65
 /* Set in a purpose if the client is a helper or a server of the job. The head of its ticket follows its greeting, and
  * the handshake uses the key of that ticket. */
 #define BY_PURPOSE_HELPER 0x80
@@ -44,31 +41,6 @@
 /* To be called before a process of a job uses OpenSSL for the first time. Otherwise exit() frees what threads of a
  * job still use, if the program has not destroyed it. Any thread, any number of times. */
 void by_crypto_init(void);
-
-/* HMAC-SHA256 under a key over a text: a name that only holders of the key can compute. */
-enum banyan_status by_key_hash(const struct by_key *key, const char *text, struct by_key *out) BANYAN_CHECK;
-/* Makes 64 random digits. `out` holds BY_KEY_TEXT. */
-enum banyan_status by_key_random(char *out) BANYAN_CHECK;
-
-/* The keys of a process of a job: a rank has the job's, a helper or server the secret of its ticket. */
-struct by_job_keys {
-  struct by_key own;                  /* The key with which this process joins, and opens links if it is a rank. */
-  struct by_key tickets;              /* The key of the tickets of helpers that connect, see by_ticket_prove. */
-  struct by_key old_own, old_tickets; /* Keys that are accepted until `until`; 0: there are none. */
-  int64_t until;                      /* Seconds since 1970. */
-  struct by_key job; /* Marks everything of the job, whatever its key is now; unused at helpers and servers. */
-  uint8_t purpose;   /* Added to the purpose of its connections: BY_PURPOSE_HELPER, or 0 at ranks. */
-  uint8_t ticket[BY_TICKET_HEAD]; /* Of helpers and servers. */
-};
-
-/* Derives the keys from the text that the process was given: the job's key, or at a helper or server (`subject`) a
- * ticket. One that has the job's key issues itself a ticket, which never expires. BANYAN_ERR_ARGUMENT: a rank was
- * given a ticket, or the text is no generated key (job_key.h), or it is the ticket of another process. */
-enum banyan_status by_job_keys_derive(const char *text, const struct by_ticket_subject *subject,
-                                      struct by_job_keys *out) BANYAN_CHECK;
-/* Derives new keys for a helper that has issued itself a ticket with the head `before`, which stays. */
-enum banyan_status by_job_keys_renew(const char *text, const struct by_ticket_subject *subject, const uint8_t *before,
-                                     struct by_job_keys *out) BANYAN_CHECK;
 
 enum by_role { BY_ROLE_CLIENT, BY_ROLE_SERVER };
 

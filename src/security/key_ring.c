@@ -36,6 +36,63 @@ struct by_key_ring {
   _Atomic uint32_t holders;
 };
 
+/* ---- keys */
+
+/* Derives the keys of one text. A helper has the secret of a ticket with this head under it. */
+static enum banyan_status derive_pair(const char *text, const uint8_t *head, struct by_key *own,
+                                      struct by_key *tickets) {
+  char ticket_text[BY_TICKET_KEY_TEXT];
+  enum banyan_status status = by_ticket_key_derive(text, ticket_text);
+  if (status == BANYAN_OK) status = by_key_derive(ticket_text, tickets);
+  if (status == BANYAN_OK) status = head ? by_ticket_prove(tickets, head, own) : by_key_derive(text, own);
+  if (head) *tickets = *own;
+  OPENSSL_cleanse(ticket_text, sizeof ticket_text);
+  return status;
+}
+
+static enum banyan_status use_ticket(const char *text, const struct by_ticket_subject *subject,
+                                     struct by_job_keys *out) {
+  struct by_ticket ticket;
+  if (!subject)
+    return by_fail(BANYAN_ERR_ARGUMENT, "this is the ticket of a helper or server: give ranks the job's own key");
+  BY_TRY(by_ticket_parse(text, &ticket));
+  memcpy(out->ticket, ticket.head, sizeof out->ticket);
+  out->own = out->tickets = ticket.secret;
+  OPENSSL_cleanse(&ticket, sizeof ticket);
+  return by_ticket_is_for(out->ticket, subject)
+             ? BANYAN_OK
+             : by_fail(BANYAN_ERR_ARGUMENT, "this is the ticket of another helper or server than %s", subject->name);
+}
+
+/* Derives the keys of a text. A helper that has issued itself a ticket with the head `before` keeps that head. */
+static enum banyan_status renew_keys(const char *text, const struct by_ticket_subject *subject, const uint8_t *before,
+                                     struct by_job_keys *out) {
+  struct by_job_key parts;
+  *out = (struct by_job_keys){.purpose = subject ? BY_PURPOSE_HELPER : 0};
+  if (by_ticket_is_text(text)) return use_ticket(text, subject, out);
+  const uint8_t *head = subject ? out->ticket : NULL;
+  if (subject && before)
+    memcpy(out->ticket, before, sizeof out->ticket);
+  else if (subject)
+    BY_TRY(by_ticket_begin(subject, BY_TICKET_NEVER, out->ticket));
+  enum banyan_status status = by_job_key_split(text, &parts);
+  if (status == BANYAN_OK) status = derive_pair(parts.now, head, &out->own, &out->tickets);
+  if (status == BANYAN_OK && parts.old[0]) {
+    status = derive_pair(parts.old, head, &out->old_own, &out->old_tickets);
+    out->until = parts.until;
+  }
+  memcpy(out->job.bytes, parts.job, sizeof out->job.bytes);
+  OPENSSL_cleanse(&parts, sizeof parts);
+  return status;
+}
+
+enum banyan_status by_job_keys_derive(const char *text, const struct by_ticket_subject *subject,
+                                      struct by_job_keys *out) {
+  return renew_keys(text, subject, NULL, out);
+}
+
+/* ---- the ring */
+
 /* The state of a file. A missing file has the empty state. */
 static struct state get_state(const char *path) {
   struct stat file;
@@ -92,7 +149,7 @@ static enum banyan_status read_again(const struct by_key_ring *ring, const uint8
                                      struct by_job_keys *keys) {
   BY_TRY(by_job_key_read(ring->path, text));
   (void)by_job_key_drop_ended(text, time(NULL));
-  BY_TRY(by_job_keys_renew(text, ring->helps ? &ring->subject : NULL, ticket, keys));
+  BY_TRY(renew_keys(text, ring->helps ? &ring->subject : NULL, ticket, keys));
   if (CRYPTO_memcmp(&keys->job, &ring->job, sizeof keys->job) == 0) return BANYAN_OK;
   return by_fail(BANYAN_ERR_AUTH,
                  "key file %s: this key does not take the place of the job's: replace it by `banyan "

@@ -6,6 +6,23 @@
 
 #include "handshake.h"
 
+/* The keys of a process of a job: a rank has the job's, a helper or server the secret of its ticket. */
+struct by_job_keys {
+  struct by_key own;                  /* The key with which this process joins, and opens links if it is a rank. */
+  struct by_key tickets;              /* The key of the tickets of helpers that connect, see by_ticket_prove. */
+  struct by_key old_own, old_tickets; /* Keys that are accepted until `until`; 0: there are none. */
+  int64_t until;                      /* Seconds since 1970. */
+  struct by_key job; /* Marks everything of the job, whatever its key is now; unused at helpers and servers. */
+  uint8_t purpose;   /* Added to the purpose of its connections: BY_PURPOSE_HELPER, or 0 at ranks. */
+  uint8_t ticket[BY_TICKET_HEAD]; /* Of helpers and servers. */
+};
+
+/* Derives the keys from the text that the process was given: the job's key, or at a helper or server (`subject`) a
+ * ticket. One that has the job's key issues itself a ticket, which never expires. BANYAN_ERR_ARGUMENT: a rank was
+ * given a ticket, or the text is no generated key (job_key.h), or it is the ticket of another process. */
+enum banyan_status by_job_keys_derive(const char *text, const struct by_ticket_subject *subject,
+                                      struct by_job_keys *out) BANYAN_CHECK;
+
 struct by_key_ring;
 
 /* `text`: a job's key, or at helpers and servers (`subject` not NULL, and copied) a ticket for that. `path`: the file

@@ -12,7 +12,7 @@
 #include "bytes.h"
 #include "refusal.h"
 #include "text.h"
-#include "tls_judge.h"
+#include "tls_identity.h"
 
 /* No other text that an agent's key signs begins like this: TLS signs texts that begin with 64 blanks. */
 static const char label[] = "banyan statement 1";

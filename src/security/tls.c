@@ -14,7 +14,7 @@
 #include "clock.h"
 #include "log.h"
 #include "refusal.h"
-#include "tls_judge.h"
+#include "tls_identity.h"
 
 /* RFC 8446 allows 2^24.5 records under one key of AES-GCM. */
 enum { RENEW_RECORDS = 1 << 23, RECORD = 16384, EXPORTED = 32 };

@@ -93,8 +93,6 @@ enum banyan_status by_tls_identity_check_list(const struct by_tls_identity *iden
 
 /* Reads the subject of a certificate. BANYAN_ERR_AUTH: no role, or no name. */
 enum banyan_status by_tls_subject_read(const struct x509_st *certificate, struct by_tls_subject *out) BANYAN_CHECK;
-/* When the first certificate of a chain ends, s since 1970. */
-int64_t by_tls_chain_end(const struct stack_st_X509 *certificates);
 /* In a callback that judges a chain: whether to ignore an error. A list that is old is still true, and an authority
  * without a list has revoked nothing. */
 bool by_tls_revoked_excuses(struct x509_store_ctx_st *chain);
@@ -130,5 +128,18 @@ const struct by_tls_identity *by_tls_watch_get(const struct by_tls_watch *watch)
 void by_tls_watch_look(struct by_tls_watch *watch);
 /* Reads the files now, and calls `changed` if that succeeds. */
 void by_tls_watch_read(struct by_tls_watch *watch);
+
+/* Judges whether a certificate of the cluster is accepted now, and explains to people why not. Any thread. */
+
+struct stack_st_X509;
+
+/* Judges for an end with this identity, which may have no certificate of its own. `others`: other certificates that
+ * the peer has shown; may be NULL. `now`: s since 1970; 0: now. `until`: when the first certificate of its chain
+ * ends, if it is accepted; may be NULL. BANYAN_ERR_AUTH: it has expired or was revoked, or its authority is not
+ * accepted. BANYAN_ERR_NO_MEMORY. */
+enum banyan_status by_tls_judge(const struct by_tls_identity *identity, struct x509_st *certificate,
+                                struct stack_st_X509 *others, int64_t now, int64_t *until) BANYAN_CHECK;
+/* Explains what is wrong with a peer's certificate, or with that of its authority: `why` is an X509_V_ERR_*. */
+void by_tls_explain(const struct x509_st *certificate, int why, bool authority, char *out, size_t capacity);
 
 #endif

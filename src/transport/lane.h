@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include <banyan/status.h>
 
@@ -139,5 +140,46 @@ struct by_tls;
  * arrive, through `tls` if that is not NULL. It owns both, also on failure. `frame_bytes` is the maximum of payload
  * in a frame; 0: 1 MiB. */
 BANYAN_CHECK enum banyan_status by_tcp_create(int fd, struct by_tls *tls, size_t frame_bytes, struct by_lane **out);
+
+/* Hands a lane over from the engine of one membership to that of the next. Both ends send a MEMBERSHIP frame with its
+ * number. Frames before the peer's belong to the old membership and are discarded; frames behind it stay in the lane.
+ * The end that answers sends its frame only after the peer's has arrived. Until then only that end may give the lane
+ * up, so neither end takes a lane that the other one closes. It does not wait: the owner calls by_handover_progress
+ * when the lane's descriptor is ready. */
+
+struct by_handover {
+  struct by_lane *lane; /* Borrowed. It may be in the middle of frames in both directions. */
+  uint64_t membership;
+  bool answers;
+  bool sent, flushed, received; /* The lane took its own frame; it has been sent; the peer's has arrived. */
+};
+
+void by_handover_init(struct by_handover *handover, struct by_lane *lane, uint64_t membership, bool answers);
+/* Whether it has something to send now. */
+bool by_handover_sends(const struct by_handover *handover);
+/* Continues as far as possible. Returns true when both frames have passed. The lane's status tells whether it has
+ * ended. */
+bool by_handover_progress(struct by_handover *handover);
+
+/* Lanes between processes of one host: two rings in shared memory. Large
+ * messages in memory of banyan_alloc are read where they lie, without a copy.
+ * A socket between the two shows when the other side ends; an eventfd each
+ * wakes a sleeper. */
+
+/* Creates a segment for one link. Returns its descriptor, or -1 with the error text set. `ranks` and `cores` are
+ * those of this host. The more ranks there are, the smaller are the rings: from 2 MiB per direction down to 256 KiB. */
+int by_shm_segment(uint32_t ranks, uint32_t cores);
+
+struct by_shm_ends {
+  int socket;    /* Connected, and only watched for its end. The lane owns it. */
+  int segment;   /* From by_shm_segment; closed once it is mapped. */
+  int peer_wake; /* The peer's eventfd. The lane owns it. */
+  pid_t peer;
+  bool first;   /* exactly one side is the first */
+  bool crowded; /* ranks take turns on the cores: an answer costs a turn, so fewer messages are read in place */
+};
+
+/* Makes a lane. On failure all descriptors are closed. */
+BANYAN_CHECK enum banyan_status by_shm_create(const struct by_shm_ends *ends, struct by_lane **out);
 
 #endif

@@ -5,7 +5,7 @@
  *
  *    | frame 8 B | frame ............ | frame | 0 ...
  *      ^ reader                               ^ writer, next word already 0 */
-#include "shm.h"
+#include "lane.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* Fabrics over a worker of trees through switches, and the one whose packets use UDP. */
 #include "fabric.h"
+#include "udp.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +10,6 @@
 #include "fail.h"
 #include "log.h"
 #include "sum_key.h"
-#include "udp.h"
 #include "worker.h"
 
 struct tree_fabric {

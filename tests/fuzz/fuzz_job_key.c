@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ticket.h"
+#include "job_key.h"
 
 #undef NDEBUG
 #include <assert.h>

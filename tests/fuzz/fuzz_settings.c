@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "dialer.h"
 #include "engine.h"
-#include "interface.h"
 #include "planner_options.h"
 #include "settings.h"
 #include "socket.h"

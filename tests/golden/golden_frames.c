@@ -14,9 +14,8 @@
 
 #include "engine.h"
 #include "golden.h"
-#include "handover.h"
+#include "lane.h"
 #include "measure_parts.h"
-#include "shm.h"
 #include "simulated_lanes.h"
 #include "sparse_exchange.h"
 #include "sparse_word.h"

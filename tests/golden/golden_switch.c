@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "golden.h"
-#include "localsocket.h"
 #include "reservation.h"
+#include "socket.h"
 #include "switch_control.h"
 
 static enum banyan_status do_range(void *self, uint32_t base, uint32_t count) {

@@ -31,8 +31,8 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "host_trust.h"
 #include "job_key.h"
-#include "own_statement.h"
 
 enum {
   TARGETS = 64,

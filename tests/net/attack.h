@@ -6,7 +6,7 @@
 #include <openssl/ssl.h>
 
 #include "address.h"
-#include "handshake.h"
+#include "key_ring.h"
 #include "process_identity.h"
 #include "rng.h"
 #include "statement.h"

@@ -15,7 +15,6 @@
 #include "comm.h"
 #include "job.h"
 #include "job_network.h"
-#include "localsocket.h"
 #include "priority.h"
 #include "socket.h"
 

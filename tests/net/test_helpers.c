@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "job_key.h"
 #include "job_keys.h"
 #include "key_files.h"
 #include "net_operations.h"
 #include "serve.h"
-#include "ticket.h"
 
 enum { RANKS = 3, LAST_CALLS = 4, DEAD = 1 };
 

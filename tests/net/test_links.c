@@ -12,8 +12,8 @@
 #include "check.h"
 #include "job.h"
 
-#include "handshake.h"
 #include "job_keys.h"
+#include "key_ring.h"
 #include "net_operations.h"
 
 static enum banyan_status add_once(struct banyan_comm *world) {

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fixed.h"
 #include "reduce.h"
 #include "rng.h"
 

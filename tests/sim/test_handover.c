@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "engine.h"
-#include "handover.h"
+#include "lane.h"
 #include "rng.h"
 #include "simulated_lanes.h"
 

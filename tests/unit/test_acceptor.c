@@ -9,7 +9,6 @@
 
 #include "acceptor.h"
 #include "check.h"
-#include "localsocket.h"
 #include "socket.h"
 
 static uint64_t hand_time = 1;

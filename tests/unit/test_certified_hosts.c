@@ -8,8 +8,8 @@
 #include "check.h"
 #include "cluster_message.h"
 #include "host_trust.h"
-#include "localsocket.h"
 #include "refusal.h"
+#include "socket.h"
 #include "tls_keys.h"
 
 #define NAMED_JOB "0123456789abcdef0123456789abcdef"

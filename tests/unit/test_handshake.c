@@ -4,8 +4,8 @@
 
 #include "check.h"
 
-#include "handshake.h"
 #include "job_keys.h"
+#include "key_ring.h"
 
 static const uint8_t client_nonce[BY_NONCE_BYTES] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
                                                      16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};

@@ -3,7 +3,7 @@
 
 #include "check.h"
 
-#include "interface.h"
+#include "address.h"
 #include "text.h"
 
 /* A realistic host: each row has name, subnet and Mbit/s. */

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "localsocket.h"
 #include "socket.h"
 
 static int count_fds(void) {

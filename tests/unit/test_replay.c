@@ -1,6 +1,6 @@
 /* Windows of sequence numbers: each number is taken once, whatever the order, and old ones never. */
 #include "check.h"
-#include "replay.h"
+#include "fragment.h"
 
 static void test_order(void **state) {
   static const struct {

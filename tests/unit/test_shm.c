@@ -1,4 +1,4 @@
-#include "shm.h"
+#include "lane.h"
 
 #include <string.h>
 #include <sys/eventfd.h>

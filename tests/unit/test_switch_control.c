@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "localsocket.h"
 #include "reservation.h"
 #include "socket.h"
 #include "switch_client.h"

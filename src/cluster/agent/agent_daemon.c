@@ -14,7 +14,6 @@
 #include "acceptor.h"
 #include "address.h"
 #include "host_links.h"
-#include "localsocket.h"
 #include "log.h"
 #include "loop.h"
 #include "socket.h"

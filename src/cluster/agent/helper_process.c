@@ -21,8 +21,8 @@
 
 #include "descriptor.h"
 #include "job_key.h"
-#include "localsocket.h"
 #include "log.h"
+#include "socket.h"
 
 enum { LINE = 512 };
 

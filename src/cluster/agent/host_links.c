@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interface.h"
+#include "address.h"
 #include "log.h"
 #include "netlink.h"
 

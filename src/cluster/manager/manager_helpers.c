@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job_key.h"
 #include "json_doc.h"
 #include "log.h"
 #include "manager_cells.h"
 #include "manager_hosts.h"
-#include "ticket.h"
 
 static const double join_wait = 10;   /* Seconds in which a helper must join. */
 static const double barred_for = 300; /* Seconds in which a helper that did not join is not asked again. */

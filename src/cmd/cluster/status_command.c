@@ -17,7 +17,6 @@
 #include "job_key.h"
 #include "json_doc.h"
 #include "library.h"
-#include "localsocket.h"
 #include "loop.h"
 #include "output.h"
 #include "process_identity.h"

@@ -11,8 +11,8 @@
 
 #include "descriptor.h"
 #include "launch_io.h"
-#include "localsocket.h"
 #include "process.h"
+#include "socket.h"
 
 enum { SPARE_CLIENTS = 16, NOBODY = -1 };
 

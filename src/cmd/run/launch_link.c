@@ -15,8 +15,8 @@
 
 #include "clock.h"
 #include "large_loss.h"
-#include "localsocket.h"
 #include "process.h"
+#include "socket.h"
 #include "text.h"
 
 enum {

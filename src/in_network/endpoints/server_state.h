@@ -2,7 +2,7 @@
 #ifndef BY_IN_NETWORK_ENDPOINTS_SERVER_STATE_H
 #define BY_IN_NETWORK_ENDPOINTS_SERVER_STATE_H
 
-#include "replay.h"
+#include "fragment.h"
 #include "server.h"
 #include "server_parts.h"
 #include "sum_key.h"

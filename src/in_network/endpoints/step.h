@@ -4,8 +4,8 @@
 #define BY_IN_NETWORK_ENDPOINTS_STEP_H
 
 #include "cell.h"
+#include "fragment.h"
 #include "fragment_mac.h"
-#include "replay.h"
 #include "server_parts.h"
 #include "sum_key.h"
 

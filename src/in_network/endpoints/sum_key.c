@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "fixed.h"
+#include "reduce.h"
 
 __extension__ typedef unsigned __int128 wide;
 

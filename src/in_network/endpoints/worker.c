@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "fixed.h"
+#include "reduce.h"
 #include "worker_parts.h"
 
 struct by_worker_call *by_worker_call_of(struct by_worker *w, uint64_t number) {

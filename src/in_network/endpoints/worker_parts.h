@@ -4,7 +4,7 @@
 
 #include <sys/queue.h>
 
-#include "replay.h"
+#include "fragment.h"
 #include "sum_key.h"
 #include "worker.h"
 

@@ -15,7 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "interface.h"
+#include "address.h"
 #include "log.h"
 #include "netlink.h"
 

@@ -12,7 +12,6 @@
 #include "acceptor.h"
 #include "descriptor.h"
 #include "json_doc.h"
-#include "localsocket.h"
 #include "log.h"
 #include "process_identity.h"
 #include "reservations.h"

@@ -17,8 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "data_plane.h"
-#include "interface.h"
 #include "library.h"
 #include "log.h"
 #include "step.h"

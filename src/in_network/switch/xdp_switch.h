@@ -16,8 +16,8 @@
 /* clang-format on */
 
 #include "cell.h"
+#include "fragment.h"
 #include "fragment_mac.h"
-#include "replay.h"
 #include "xdp_maps.h"
 
 /* Arrays for lookups that each packet needs, since these are no calls; a hash costs some 20 ns. */

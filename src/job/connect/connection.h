@@ -13,10 +13,11 @@
 
 #include "acceptor.h"
 #include "connector.h"
+#include "key_ring.h"
+#include "lane.h"
 #include "log.h"
 #include "opening.h"
 #include "settings.h"
-#include "shm.h"
 
 enum {
   PURPOSE_TCP = 'D',

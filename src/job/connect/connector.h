@@ -31,7 +31,7 @@ BANYAN_CHECK enum banyan_status by_connector_create(struct by_job *job, struct b
 BANYAN_CHECK enum banyan_status by_connector_open(struct by_connector *connector);
 /* Gives the listeners back, instead of opening the connector. */
 void by_connector_stop_listening(struct by_connector *connector);
-/* Sets the keys of links between ranks and helpers or servers, see ticket.h: at ranks the key of links (copied); at a
+/* Sets the keys of links between ranks and helpers or servers, see job_key.h: at ranks the key of links (copied); at a
  * helper the secret of its ticket for links, and the keys of its links to the n helpers before it, which are allocated
  * and taken over, on failure too. Called once the members are known. */
 BANYAN_CHECK enum banyan_status by_connector_take_keys(struct by_connector *connector, const struct by_key *links,

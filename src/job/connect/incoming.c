@@ -8,7 +8,6 @@
 #include "descriptor.h"
 #include "job_state.h"
 #include "key_ring.h"
-#include "localsocket.h"
 #include "log.h"
 #include "refusal.h"
 #include "socket.h"

@@ -38,7 +38,7 @@ struct by_control_meeting {
   char absent_text[TEXT_MOST]; /* Why there will be no job without that rank. */
   struct by_used_ticket *used; /* Tickets of helpers and servers that have come, with the identities of their users. */
   uint32_t n_used, used_room;
-  struct by_key links;    /* The key of links of this membership, see ticket.h. */
+  struct by_key links;    /* The key of links of this membership, see job_key.h. */
   char failed[TEXT_MOST]; /* Why the last connection of an unknown process failed; "": none did. */
   /* others: */
   struct by_dialer *dialer; /* Dials rank 0, until this process has joined. */

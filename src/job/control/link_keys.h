@@ -1,4 +1,4 @@
-/* The keys under which links of helpers and servers are opened (ticket.h), with the list of members from rank 0. They
+/* The keys under which links of helpers and servers are opened (job_key.h), with the list of members from rank 0. They
  * are masked: without encryption others may read the list, but not these, unless they have the key with which the
  * receiver joined. */
 #ifndef BY_JOB_CONTROL_LINK_KEYS_H

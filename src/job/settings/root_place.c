@@ -4,8 +4,8 @@
 
 #include <banyan/comm.h>
 
+#include "address.h"
 #include "descriptor.h"
-#include "interface.h"
 #include "process_identity.h"
 #include "settings.h"
 #include "socket.h"

@@ -9,7 +9,104 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker_groups.h"
+/* The workers of an in-network tree, numbered from 0. A tree of at most 64 has one group, number 0, and worker w has
+ * bit w. A larger one has groups of up to 64 with consecutive numbers, and a switch that has added all terms of a
+ * group sends the sum as that of a group, with its bit and group number BY_FRAGMENT_UNITED. A worker that is alone in
+ * its group does so itself. Values without memory of their own. */
+
+enum {
+  BY_FRAGMENT_WORKERS = 64, /* The maximum of a group. */
+  BY_FRAGMENT_GROUPS = 64,  /* The maximum of a tree. */
+  BY_FRAGMENT_UNITED = 255, /* Replaces a group's number: bits stand for whole groups. */
+  BY_TREE_WORKERS = 1024,   /* The maximum of a tree: a request for cells names them all. */
+};
+
+/* The workers of group g are first[g] to first[g + 1] - 1, at most 64. */
+struct by_worker_groups {
+  uint32_t n;
+  uint16_t first[BY_FRAGMENT_GROUPS + 1];
+};
+
+/* A bit for each worker of one group, or for each group if `group` is BY_FRAGMENT_UNITED. */
+struct by_worker_set {
+  uint64_t workers;
+  uint8_t group;
+};
+
+static inline uint32_t by_worker_count(uint64_t workers) {
+  return (uint32_t)__builtin_popcountll(workers);
+}
+
+static inline uint64_t by_low_bits(uint32_t n) {
+  return n ? ~0ull >> (64 - n) : 0;
+}
+
+/* One group of 1 to 64 workers. */
+static inline struct by_worker_groups by_one_group(uint32_t workers) {
+  return (struct by_worker_groups){.n = 1, .first = {0, (uint16_t)workers}};
+}
+
+static inline uint32_t by_group_size(const struct by_worker_groups *groups, uint32_t group) {
+  return (uint32_t)groups->first[group + 1] - groups->first[group];
+}
+
+static inline uint32_t by_workers_of(const struct by_worker_groups *groups) {
+  return groups->first[groups->n];
+}
+
+static inline uint32_t by_group_of(const struct by_worker_groups *groups, uint32_t worker) {
+  uint32_t group = 0;
+  while (groups->first[group + 1] <= worker) group++;
+  return group;
+}
+
+/* Whether there is one group, or several of more than 64 workers in all. */
+static inline bool by_groups_are_valid(const struct by_worker_groups *groups) {
+  if (groups->n < 1 || groups->n > BY_FRAGMENT_GROUPS || groups->first[0]) return false;
+  for (uint32_t g = 0; g < groups->n; g++)
+    if (groups->first[g + 1] <= groups->first[g] || by_group_size(groups, g) > BY_FRAGMENT_WORKERS) return false;
+  return by_workers_of(groups) <= BY_TREE_WORKERS && (groups->n == 1) == (by_workers_of(groups) <= BY_FRAGMENT_WORKERS);
+}
+
+/* The set of a worker's own terms. */
+static inline struct by_worker_set by_set_of_worker(const struct by_worker_groups *groups, uint32_t worker) {
+  uint32_t group = by_group_of(groups, worker);
+  if (groups->n > 1 && by_group_size(groups, group) == 1)
+    return (struct by_worker_set){.workers = 1ull << group, .group = BY_FRAGMENT_UNITED};
+  return (struct by_worker_set){.workers = 1ull << (worker - groups->first[group]), .group = (uint8_t)group};
+}
+
+static inline struct by_worker_set by_set_of_all(const struct by_worker_groups *groups) {
+  if (groups->n == 1) return (struct by_worker_set){.workers = by_low_bits(by_group_size(groups, 0))};
+  return (struct by_worker_set){.workers = by_low_bits(groups->n), .group = BY_FRAGMENT_UNITED};
+}
+
+/* Whether the set names only existing workers. */
+static inline bool by_set_is_within(const struct by_worker_groups *groups, struct by_worker_set set) {
+  if (set.group == BY_FRAGMENT_UNITED) return groups->n > 1 && !(set.workers & ~by_low_bits(groups->n));
+  return set.group < groups->n && !(set.workers & ~by_low_bits(by_group_size(groups, set.group)));
+}
+
+/* The members of the set that belong to a group, by their bits in it. */
+static inline uint64_t by_set_part(const struct by_worker_groups *groups, struct by_worker_set set, uint32_t group) {
+  if (set.group == group) return set.workers;
+  bool whole = set.group == BY_FRAGMENT_UNITED && (set.workers >> group & 1);
+  return whole ? by_low_bits(by_group_size(groups, group)) : 0;
+}
+
+static inline uint32_t by_set_count(const struct by_worker_groups *groups, struct by_worker_set set) {
+  if (set.group != BY_FRAGMENT_UNITED) return by_worker_count(set.workers);
+  uint32_t count = 0;
+  for (uint64_t left = set.workers; left; left &= left - 1)
+    count += by_group_size(groups, (uint32_t)__builtin_ctzll(left));
+  return count;
+}
+
+/* The number of the worker that this rank of a set identifies. */
+static inline uint32_t by_worker_number(const struct by_worker_groups *groups, struct by_worker_set set,
+                                        uint32_t rank) {
+  return set.group == BY_FRAGMENT_UNITED ? groups->first[rank] : groups->first[set.group] + rank;
+}
 
 enum {
   BY_FRAGMENT_MAGIC = 0x59,
@@ -46,7 +143,7 @@ enum by_fragment_flags {
 };
 
 /* The type of the lines. Pairs: two int32 as hi * 2^32 + lo, one signed 64-bit number, so that one addition adds
- * both; lo = (int32) pair, hi = (pair - lo) >> 32; only the ends know their meaning, see src/kernel/fixed.h. The last
+ * both; lo = (int32) pair, hi = (pair - lo) >> 32; only the ends know their meaning, see src/kernel/reduce.h. The last
  * three are terms without a fixed point, which only servers add. */
 enum by_fragment_dtype {
   BY_FRAGMENT_PAIRS = 1,
@@ -94,7 +191,8 @@ struct by_fragment {
   uint8_t hops : 4; /* Entries of the stack; the low half of the byte. */
   uint8_t hop : 4;  /* The number of switches passed that know the job. */
   uint8_t rank;     /* The worker that sent it, or whose fragment made the switch send the sum: one of `workers`. */
-  uint8_t group;    /* The workers' group, see worker_groups.h; BY_FRAGMENT_UNITED: `rank` and `workers` are groups. */
+  uint8_t
+      group; /* The workers' group, see struct by_worker_groups; BY_FRAGMENT_UNITED: `rank` and `workers` are groups. */
   uint8_t exponent; /* Of pairs: the scale of all terms of this fragment. */
   uint16_t job;     /* A tree of a communicator of a job, to which switches grant cells. */
   uint16_t key;     /* The key epoch, which changes with every new grant. */
@@ -271,6 +369,52 @@ static inline bool by_fragment_push(struct by_fragment *fragment, uint32_t port,
   if (fragment->hops >= BY_FRAGMENT_HOPS || port >= BY_FRAGMENT_PORTS || workers > BY_HOP_MAX) return false;
   fragment->stack[fragment->hops++] = (struct by_hop){.port = (uint8_t)port, .workers = (uint8_t)workers};
   return true;
+}
+
+/* Sequence numbers of PROBE, PROBE_REPLY and NACK: their receivers, and the switches on their path, take each number
+ * of a sender once. They keep the highest number and which of the 63 before it have arrived; an older number, or one
+ * that arrives again, is a repetition. Numbers begin with 1 and wrap. Only authenticated packets may be checked.
+ * Compiled for the ends, for the switch in user space and for XDP, as fragment.h. */
+
+enum { BY_REPLAY_WINDOW = 64, BY_REPLAY_SENDERS = 2 * BY_FRAGMENT_GROUPS * BY_FRAGMENT_WORKERS /* Of a grant. */ };
+
+/* All zeros: nothing has arrived yet, and any number is taken. */
+struct by_replay_window {
+  uint64_t seen; /* Bit i stands for highest - i. */
+  uint32_t highest;
+};
+
+/* Returns false if the number has arrived before, or may have. */
+static inline bool by_replay_take(struct by_replay_window *window, uint32_t number) {
+  uint32_t after = number - window->highest, before = window->highest - number;
+  if (!window->seen || after - 1 < INT32_MAX) {
+    window->seen = window->seen && after < BY_REPLAY_WINDOW ? window->seen << after | 1 : 1;
+    window->highest = number;
+    return true;
+  }
+  if (before >= BY_REPLAY_WINDOW || window->seen >> before & 1) return false;
+  window->seen |= 1ull << before;
+  return true;
+}
+
+static inline bool by_fragment_is_numbered(const struct by_fragment *fragment) {
+  return fragment->type >= BY_FRAGMENT_PROBE && fragment->type <= BY_FRAGMENT_NACK;
+}
+
+/* The sequence number of a numbered fragment. */
+static inline uint32_t by_fragment_sequence(const struct by_fragment *fragment) {
+  return (uint32_t)fragment->check;
+}
+
+/* The index of a fragment's window among those of its grant: one for packets from each worker, and one for packets to
+ * it. Answers have their receiver in `dtype` and `exponent`, since `group` and `workers` may name others. A worker
+ * that is alone in a group is named by the group. */
+static inline uint32_t by_replay_sender(const struct by_fragment *fragment) {
+  bool down = fragment->type != BY_FRAGMENT_PROBE;
+  uint32_t group = down ? fragment->dtype : fragment->group, worker = down ? fragment->exponent : fragment->rank;
+  if (group == BY_FRAGMENT_UNITED) group = worker, worker = 0;
+  return (group & (BY_FRAGMENT_GROUPS - 1)) * (2 * BY_FRAGMENT_WORKERS) + (worker & (BY_FRAGMENT_WORKERS - 1)) * 2 +
+         down;
 }
 
 #endif

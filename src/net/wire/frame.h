@@ -4,6 +4,7 @@
 #ifndef BY_NET_WIRE_FRAME_H
 #define BY_NET_WIRE_FRAME_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum by_frame_type {
@@ -62,5 +63,21 @@ _Static_assert(sizeof(struct by_offer) == 40, "the offer has no holes");
 
 /* The maximum of payload bytes in a frame; a larger size is an error or an attack. */
 enum { BY_FRAME_MAX = 4 << 20 };
+
+/* A control message: bytes between two processes that belong to no call. It is sent as the parts of frames of type
+ * BY_FRAME_CONTROL. */
+
+enum {
+  BY_CONTROL_MESSAGE_BYTES = 16 << 20,
+  /* The maximum of bytes that a process keeps of those another one has sent, and of those another one has not taken. */
+  BY_CONTROL_MESSAGES_KEPT = BY_CONTROL_MESSAGE_BYTES + (4 << 20)
+};
+
+struct by_control_message {
+  struct by_control_message *next;
+  uint32_t process, team; /* Of a received message: its sender. */
+  size_t bytes, done, capacity;
+  unsigned char data[];
+};
 
 #endif
