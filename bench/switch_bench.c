@@ -16,8 +16,8 @@
 #include <linux/if_ether.h>
 #include <linux/if_link.h>
 #include <net/if.h>
-#include <netinet/udp.h>
 #include <netinet/ip.h>
+#include <netinet/udp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include <banyan/collectives.h>
 
-#include "fields.h"
+#include "bytes.h"
 #include "job_network.h"
 #include "log.h"
 #include "member.h"

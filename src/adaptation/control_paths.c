@@ -5,8 +5,8 @@
 #include <sys/param.h>
 
 #include "adaptation.h"
+#include "bytes.h"
 #include "control.h"
-#include "fields.h"
 #include "log.h"
 
 /* ---- the messages */

@@ -13,15 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache_folder.h"
 #include "clock.h"
 #include "descriptor.h"
+#include "file.h"
 #include "handshake.h"
 #include "json_doc.h"
 #include "log.h"
 #include "plan.h"
 #include "text.h"
-#include "trusted_file.h"
 
 #define FORMAT "banyan-network 2"
 #define PREFIX "network-"

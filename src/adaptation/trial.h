@@ -12,8 +12,8 @@
 #ifndef BY_ADAPTATION_TRIAL_H
 #define BY_ADAPTATION_TRIAL_H
 
-#include "call_times.h"
 #include "comm.h"
+#include "history.h"
 #include "planning.h"
 
 /* ---- the trial when a job starts */

@@ -12,10 +12,6 @@ struct by_arena_block {
   _Alignas(ALIGN) char data[];
 };
 
-void by_arena_init(struct by_arena *arena) {
-  *arena = (struct by_arena){0};
-}
-
 void by_arena_fini(struct by_arena *arena) {
   struct by_arena_block *block = arena->last;
   while (block) {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct by_arena_block;
 struct by_arena {
@@ -14,7 +15,9 @@ struct by_arena {
   bool failed;        /* Some allocation returned NULL, so one check serves after several of them. */
 };
 
-void by_arena_init(struct by_arena *arena);
+static inline void by_arena_init(struct by_arena *arena) {
+  memset(arena, 0, sizeof *arena); /* C++ has no compound literals. */
+}
 /* Frees everything that came from the arena. */
 void by_arena_fini(struct by_arena *arena);
 /* Allocates n elements of `size` bytes, zeroed, aligned for any type. NULL if memory is out or n * size overflows; n

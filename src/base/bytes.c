@@ -5,14 +5,6 @@
 #include <string.h>
 #include <sys/param.h>
 
-void by_reader_init(struct by_reader *reader, const void *data, size_t length) {
-  *reader = (struct by_reader){.at = data, .end = length ? (const uint8_t *)data + length : data};
-}
-
-size_t by_reader_left(const struct by_reader *reader) {
-  return reader->at ? (size_t)(reader->end - reader->at) : 0;
-}
-
 static void run_over(struct by_reader *reader) {
   reader->at = reader->end;
   reader->failed = true;
@@ -90,10 +82,6 @@ enum banyan_status by_reader_check(const struct by_reader *reader, const char *w
   if (by_reader_left(reader))
     return by_fail(BANYAN_ERR_PROTOCOL, "%s has %zu bytes too many", what, by_reader_left(reader));
   return BANYAN_OK;
-}
-
-void by_writer_init(struct by_writer *writer, void *data, size_t capacity) {
-  *writer = (struct by_writer){.data = data, .capacity = capacity};
 }
 
 void by_write_bytes(struct by_writer *writer, const void *bytes, size_t n) {

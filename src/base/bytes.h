@@ -17,9 +17,13 @@ struct by_reader {
   bool failed;
 };
 
-void by_reader_init(struct by_reader *reader, const void *data, size_t length);
+static inline void by_reader_init(struct by_reader *reader, const void *data, size_t length) {
+  *reader = (struct by_reader){.at = data, .end = length ? (const uint8_t *)data + length : data};
+}
 /* The bytes not read yet; 0 once failed. */
-size_t by_reader_left(const struct by_reader *reader);
+static inline size_t by_reader_left(const struct by_reader *reader) {
+  return reader->at ? (size_t)(reader->end - reader->at) : 0;
+}
 uint8_t by_read_u8(struct by_reader *reader);
 uint32_t by_read_u32(struct by_reader *reader);
 uint64_t by_read_u64(struct by_reader *reader);
@@ -47,7 +51,9 @@ struct by_writer {
   bool failed;   /* Not all of it fitted. */
 };
 
-void by_writer_init(struct by_writer *writer, void *data, size_t capacity);
+static inline void by_writer_init(struct by_writer *writer, void *data, size_t capacity) {
+  *writer = (struct by_writer){.data = data, .capacity = capacity};
+}
 void by_write_u8(struct by_writer *writer, uint8_t value);
 void by_write_u32(struct by_writer *writer, uint32_t value);
 void by_write_u64(struct by_writer *writer, uint64_t value);

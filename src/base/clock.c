@@ -19,9 +19,3 @@ uint64_t by_clock_coarse(void) {
 }
 
 const struct by_clock by_clock_system = {system_now, 0};
-
-uint64_t by_clock_from_seconds(double seconds) {
-  if (!(seconds > 0)) return 0;
-  if (seconds > 1e9) seconds = 1e9;
-  return (uint64_t)(seconds * 1e9);
-}

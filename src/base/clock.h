@@ -22,7 +22,11 @@ extern const struct by_clock by_clock_system;
 /* The monotonic clock as last updated by the kernel, some milliseconds ago, at a fifth of the cost. */
 uint64_t by_clock_coarse(void);
 /* Converts seconds to nanoseconds, saturating; negative and NaN give 0. */
-uint64_t by_clock_from_seconds(double seconds);
+static inline uint64_t by_clock_from_seconds(double seconds) {
+  if (!(seconds > 0)) return 0;
+  if (seconds > 1e9) seconds = 1e9;
+  return (uint64_t)(seconds * 1e9);
+}
 static inline double by_clock_to_seconds(uint64_t nanoseconds) {
   return (double)nanoseconds / BY_SECOND;
 }

@@ -12,7 +12,7 @@ enum by_extent { BY_EXTENT_NOTHING, BY_EXTENT_BLOCK, BY_EXTENT_ALL, BY_EXTENT_AL
 
 struct by_collective {
   const char *name, *alias; /* The name that is printed, and one that is also accepted or NULL. */
-  uint8_t send, recv;       /* enum by_extent. */
+  uint8_t send, recv;       /* Values of enum by_extent. */
   bool adds;                /* It has an operation that combines the elements of all ranks. */
   bool rooted;              /* `root` names a rank with a role of its own. */
   bool blocks;              /* The data is one block for each rank. */

@@ -132,16 +132,20 @@ enum banyan_status by_doc_bytes(const struct by_doc_path *path, const json_t *va
   return by_doc_fail(path, "is %s, most is %llu", json_string_value(value), (unsigned long long)max);
 }
 
-enum banyan_status by_doc_rate(const struct by_doc_path *path, const json_t *value, double *out) {
+/* A number, or a text with a unit. */
+static enum banyan_status read_quantity(const struct by_doc_path *path, const json_t *value,
+                                        enum banyan_status (*parse)(const char *text, double *out), double *out) {
   if (!json_is_string(value)) return by_doc_real(path, value, out);
-  if (by_parse_rate(json_string_value(value), out) == BANYAN_OK) return BANYAN_OK;
+  if (parse(json_string_value(value), out) == BANYAN_OK) return BANYAN_OK;
   return by_doc_fail(path, "%s", banyan_error_text());
 }
 
+enum banyan_status by_doc_rate(const struct by_doc_path *path, const json_t *value, double *out) {
+  return read_quantity(path, value, by_parse_rate, out);
+}
+
 enum banyan_status by_doc_seconds(const struct by_doc_path *path, const json_t *value, double *out) {
-  if (!json_is_string(value)) return by_doc_real(path, value, out);
-  if (by_parse_seconds(json_string_value(value), out) == BANYAN_OK) return BANYAN_OK;
-  return by_doc_fail(path, "%s", banyan_error_text());
+  return read_quantity(path, value, by_parse_seconds, out);
 }
 
 /* --- parsing --- */

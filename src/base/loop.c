@@ -157,14 +157,6 @@ void by_loop_unwatch(struct by_watch *watch) {
   if (!loop->running) free_list(&loop->dead);
 }
 
-void by_timer_init(struct by_timer *timer, void (*expired)(void *context), void *context) {
-  *timer = (struct by_timer){.expired = expired, .context = context};
-}
-
-bool by_timer_is_set(const struct by_timer *timer) {
-  return timer->after != NULL;
-}
-
 void by_loop_cancel_timer(struct by_timer *timer) {
   if (!timer->after) return;
   timer->before->after = timer->after;

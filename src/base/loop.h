@@ -6,6 +6,7 @@
 #define BY_BASE_LOOP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
@@ -46,13 +47,17 @@ struct by_timer {
   struct by_timer *before, *after; /* NULL: not set. */
 };
 
-void by_timer_init(struct by_timer *timer, void (*expired)(void *context), void *context);
+static inline void by_timer_init(struct by_timer *timer, void (*expired)(void *context), void *context) {
+  *timer = (struct by_timer){.expired = expired, .context = context};
+}
 /* Calls `expired` once, when the loop's clock reaches `at` ns. Replaces an earlier time. */
 void by_loop_set_timer(struct by_loop *loop, struct by_timer *timer, uint64_t at);
 /* Calls `expired` once, `delay` ns from now. Replaces an earlier time. */
 void by_loop_set_delay(struct by_loop *loop, struct by_timer *timer, uint64_t delay);
 void by_loop_cancel_timer(struct by_timer *timer);
-bool by_timer_is_set(const struct by_timer *timer);
+static inline bool by_timer_is_set(const struct by_timer *timer) {
+  return timer->after != NULL;
+}
 uint64_t by_loop_now(const struct by_loop *loop);
 
 /* Any thread: makes the loop's thread call task(context) soon, in the order of posting, exactly once. Does not block;

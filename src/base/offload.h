@@ -21,7 +21,7 @@ enum by_task_state { BY_TASK_NONE, BY_TASK_QUEUED, BY_TASK_OFFERED, BY_TASK_RUNS
 /* Initialise it with zeros. Its memory must stay until the task has been withdrawn. */
 struct by_task {
   void (*run)(struct by_task *task); /* Must not use the offload. */
-  _Atomic int state;                 /* enum by_task_state, which only these functions change. */
+  _Atomic int state;                 /* A value of enum by_task_state, which only these functions change. */
   bool submitted;
   TAILQ_ENTRY(by_task) next; /* In the list of queued tasks. */
 };

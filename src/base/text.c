@@ -29,17 +29,9 @@ static locale_t plain_locale(void) {
   return c_locale ? c_locale : LC_GLOBAL_LOCALE;
 }
 
-void by_text_init(struct by_text *text) {
-  *text = (struct by_text){0};
-}
-
 void by_text_fini(struct by_text *text) {
   free(text->data);
   by_text_init(text);
-}
-
-const char *by_text_get(const struct by_text *text) {
-  return text->data ? text->data : "";
 }
 
 static void give_up(struct by_text *text) {

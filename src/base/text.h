@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "fail.h"
 
@@ -15,13 +16,17 @@ struct by_text {
   bool failed;
 };
 
-void by_text_init(struct by_text *text);
+static inline void by_text_init(struct by_text *text) {
+  memset(text, 0, sizeof *text); /* C++ has no compound literals. */
+}
 void by_text_fini(struct by_text *text);
 void by_text_add(struct by_text *text, const char *format, ...) BY_PRINTF(2, 3);
 /* Appends bytes, much faster than formatting them. */
 void by_text_add_bytes(struct by_text *text, const char *bytes, size_t n);
 /* The contents, owned by the text; "" while empty. */
-const char *by_text_get(const struct by_text *text);
+static inline const char *by_text_get(const struct by_text *text) {
+  return text->data ? text->data : "";
+}
 
 /* Whether a text is UTF-8 without control characters, of at most so many bytes: a name that can be shown anywhere. */
 bool by_is_printable(const char *text, size_t max);

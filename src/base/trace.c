@@ -22,15 +22,13 @@ struct note {
 struct by_tracer_ring {
   pthread_mutex_t lock;
   uint64_t first, next; /* Numbers since the last start. */
-  uint64_t lost;        /* Of these, how many were overwritten before they were taken. */
+  uint64_t lost;        /* How many records since then were overwritten before they were taken. */
   struct by_trace_totals totals[BY_TRACE_STATES];
   uint32_t slots[NAMES], n_names;
   uint32_t text_used;
   char text[NAME_BYTES];
   struct note notes[BY_TRACE_RECORDS];
 };
-
-struct by_tracer by_tracer_off;
 
 const char *by_trace_state_name(enum by_trace_state state) {
   static const char *const names[] = {"submitted", "negotiated", "queued", "on the wire", "adding", "done"};

@@ -38,9 +38,6 @@ struct by_tracer {
   struct by_tracer_ring *ring; /* NULL: it was never on. */
 };
 
-/* A tracer that is never on. */
-extern struct by_tracer by_tracer_off;
-
 /* --- while running --- */
 
 /* Begins a record in this state. Returns 0 if the tracer is off, which the functions below ignore. */

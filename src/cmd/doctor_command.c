@@ -29,10 +29,9 @@
 
 #include <banyan/status.h>
 
+#include "address.h"
 #include "clock.h"
 #include "commands.h"
-#include "interface.h"
-#include "localsocket.h"
 #include "output.h"
 #include "process.h"
 #include "settings.h"
@@ -116,8 +115,8 @@ static enum banyan_status connect_pair(struct pair *pair) {
   BY_TRY(by_socket_accept(pair->listener, &pair->server, NULL));
   BY_TRY(wait_for(pair->client, POLLOUT));
   BY_TRY(by_socket_connect_finish(pair->client, &at, &done));
-  BY_TRY(by_socket_set_nodelay(pair->client));
-  return by_socket_set_nodelay(pair->server);
+  BY_TRY(by_socket_set(pair->client, BY_SOCKET_NODELAY, 1));
+  return by_socket_set(pair->server, BY_SOCKET_NODELAY, 1);
 }
 
 static enum banyan_status pass_byte(int from, int to) {

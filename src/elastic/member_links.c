@@ -387,7 +387,7 @@ static enum banyan_status make_link(struct by_member_links *links, int fd, const
                                       .frame = frame_came,
                                       .ended = ended,
                                       .context = link};
-  (void)!by_socket_set_nodelay(fd);
+  (void)!by_socket_set(fd, BY_SOCKET_NODELAY, 1);
   (void)!by_socket_set_vigilant(fd, links->options.silence);
   by_key_ring_get(links->keys, &keys);
   by_job_keys_use(&keys, false, &handshake);

@@ -9,6 +9,9 @@
 
 enum { FRAMES_A_TURN = 16, STILL_S = 2, VERDICT_S = 4, SETTLE_MS = 500 };
 
+/* A tracer that is never on. */
+static struct by_tracer tracer_off;
+
 /* ---- life */
 
 enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out) {
@@ -23,7 +26,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
   if (!own->ranks) own->ranks = own->processes;
   if (!own->relay_memory) own->relay_memory = (size_t)1 << 30;
   if (!own->spread) own->spread = 128 << 10;
-  if (!own->tracer) own->tracer = &by_tracer_off;
+  if (!own->tracer) own->tracer = &tracer_off;
   if (!own->clock.now) own->clock = by_clock_system;
   struct by_transfer_options transfer = {.ranks = own->ranks,
                                          .self = own->self,

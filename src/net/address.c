@@ -20,10 +20,6 @@ static const struct sockaddr_in6 *as_v6(const struct by_address *address) {
   return (const struct sockaddr_in6 *)&address->storage;
 }
 
-int by_address_family(const struct by_address *address) {
-  return address->length ? address->storage.ss_family : AF_UNSPEC;
-}
-
 static void set_v4(struct by_address *out, const void *host, in_port_t port) {
   struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = port};
   memcpy(&in.sin_addr, host, sizeof in.sin_addr);

@@ -55,7 +55,9 @@ const char *by_address_print(const struct by_address *address, char *out);
 /* Prints an address without port and brackets. */
 const char *by_address_print_host(const struct by_address *address, char *out);
 
-int by_address_family(const struct by_address *address);
+static inline int by_address_family(const struct by_address *address) {
+  return address->length ? address->storage.ss_family : AF_UNSPEC;
+}
 int by_address_port(const struct by_address *address);
 void by_address_set_port(struct by_address *address, int port);
 bool by_address_is_loopback(const struct by_address *address);

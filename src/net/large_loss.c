@@ -88,7 +88,8 @@ static void connect_other(struct by_large_loss_finder *finder, struct by_large_l
   if (suspect->fd < 0) return;
   if (!getsockopt(like, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_TCLASS : IP_TOS, &value, &length))
     (void)!by_socket_set_tos(suspect->fd, value);
-  if (!getsockopt(like, SOL_SOCKET, SO_PRIORITY, &value, &length)) (void)!by_socket_set_priority(suspect->fd, value);
+  if (!getsockopt(like, SOL_SOCKET, SO_PRIORITY, &value, &length))
+    (void)!by_socket_set(suspect->fd, BY_SOCKET_PRIORITY, value);
   bool begun = connect(suspect->fd, (const struct sockaddr *)&to.storage, to.length) == 0 || errno == EINPROGRESS;
   if (!begun || by_loop_watch(finder->loop, suspect->fd, EPOLLOUT, note_answer, suspect, &suspect->watch) != BANYAN_OK)
     end_other(suspect);

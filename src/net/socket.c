@@ -240,16 +240,18 @@ bool by_socket_is_within_host(int fd) {
   return !is_ip || by_address_is_loopback(&peer) || by_address_compare_host(&peer, &local) == 0;
 }
 
-enum banyan_status by_socket_set_nodelay(int fd) {
-  return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1, "TCP_NODELAY");
-}
-
-enum banyan_status by_socket_set_thin(int fd) {
-  return set_option(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1, "TCP_THIN_LINEAR_TIMEOUTS");
-}
-
-enum banyan_status by_socket_set_unsent(int fd, int bytes) {
-  return bytes ? set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes, "TCP_NOTSENT_LOWAT") : BANYAN_OK;
+enum banyan_status by_socket_set(int fd, enum by_socket_option option, int value) {
+  static const struct {
+    int level, name;
+    const char *what;
+  } options[] = {
+      [BY_SOCKET_NODELAY] = {IPPROTO_TCP, TCP_NODELAY, "TCP_NODELAY"},
+      [BY_SOCKET_THIN] = {IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, "TCP_THIN_LINEAR_TIMEOUTS"},
+      [BY_SOCKET_UNSENT] = {IPPROTO_TCP, TCP_NOTSENT_LOWAT, "TCP_NOTSENT_LOWAT"},
+      [BY_SOCKET_PRIORITY] = {SOL_SOCKET, SO_PRIORITY, "the socket's priority"},
+      [BY_SOCKET_USER_TIMEOUT] = {IPPROTO_TCP, TCP_USER_TIMEOUT, "TCP_USER_TIMEOUT"},
+  };
+  return set_option(fd, options[option].level, options[option].name, value, options[option].what);
 }
 
 enum banyan_status by_socket_set_congestion(int fd, const char *name) {
@@ -294,19 +296,11 @@ enum banyan_status by_socket_set_tos(int fd, int tos) {
   return set_option(fd, IPPROTO_IPV6, IPV6_TCLASS, tos, "the traffic class");
 }
 
-enum banyan_status by_socket_set_priority(int fd, int priority) {
-  return set_option(fd, SOL_SOCKET, SO_PRIORITY, priority, "the socket's priority");
-}
-
-enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) {
-  return set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, milliseconds, "TCP_USER_TIMEOUT");
-}
-
 enum banyan_status by_socket_set_max_retry(int fd, int milliseconds) {
   int old;
   socklen_t length = sizeof old;
   if (getsockopt(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, &old, &length)) return BANYAN_OK;
-  BY_TRY(by_socket_set_user_timeout(fd, A_DAY));
+  BY_TRY(by_socket_set(fd, BY_SOCKET_USER_TIMEOUT, A_DAY));
   return set_option(fd, IPPROTO_TCP, TCP_RTO_MAX_MS, milliseconds, "TCP_RTO_MAX_MS");
 }
 
@@ -329,7 +323,7 @@ uint32_t by_silence_limit(double silence) {
 enum banyan_status by_socket_set_vigilant(int fd, double silence) {
   int interval = probe_interval(silence);
   BY_TRY(by_socket_set_max_retry(fd, MAX_RETRY));
-  BY_TRY(by_socket_set_user_timeout(fd, (int)by_silence_limit(silence)));
+  BY_TRY(by_socket_set(fd, BY_SOCKET_USER_TIMEOUT, (int)by_silence_limit(silence)));
   return by_socket_set_keepalive(fd, interval, interval, PROBES);
 }
 

@@ -58,7 +58,16 @@ enum banyan_status by_socket_get_peer(int fd, struct by_address *out) BANYAN_CHE
  * end, or, being a local socket, none. False if that cannot be determined. */
 bool by_socket_is_within_host(int fd);
 
-enum banyan_status by_socket_set_nodelay(int fd) BANYAN_CHECK;
+enum by_socket_option {
+  BY_SOCKET_NODELAY,
+  BY_SOCKET_THIN,     /* Keeps the retransmission timeout constant while few packets are in flight, not doubling. */
+  BY_SOCKET_UNSENT,   /* The maximum of unsent bytes that wait in the socket, so that a slow connection does not take
+                         more than it can send soon; 0: the system's default. */
+  BY_SOCKET_PRIORITY, /* The queueing priority inside this host, 0 to 6 without privileges. */
+  BY_SOCKET_USER_TIMEOUT, /* The connection fails when sent data stays unacknowledged for so many milliseconds; 0: the
+                             system's default. */
+};
+enum banyan_status by_socket_set(int fd, enum by_socket_option option, int value) BANYAN_CHECK;
 /* The size that holds a congestion control's name. */
 #define BY_CONGESTION_TEXT 16
 /* The congestion control for connections within a host, where nothing is lost or queued: every kernel has it, and it
@@ -75,15 +84,6 @@ enum banyan_status by_socket_set_buffers(int fd, int send, int receive) BANYAN_C
 /* Sets the ToS or traffic class byte of what is sent from now on. For TCP the kernel keeps the two lowest bits (ECN).
  * It derives the priority from an IPv4 ToS, so set the priority afterwards. */
 enum banyan_status by_socket_set_tos(int fd, int tos) BANYAN_CHECK;
-/* Limits the unsent bytes that wait in the socket, so that a slow connection does not take more than it can send
- * soon; 0: the system's default. */
-enum banyan_status by_socket_set_unsent(int fd, int bytes) BANYAN_CHECK;
-/* Sets the queueing priority inside this host, 0 to 6 without privileges. */
-enum banyan_status by_socket_set_priority(int fd, int priority) BANYAN_CHECK;
-/* Keeps the retransmission timeout constant instead of doubling it while few packets are in flight. */
-enum banyan_status by_socket_set_thin(int fd) BANYAN_CHECK;
-/* Fails the connection when sent data stays unacknowledged this long, in milliseconds; 0: the system's default. */
-enum banyan_status by_socket_set_user_timeout(int fd, int milliseconds) BANYAN_CHECK;
 /* Limits the time between retransmissions, in milliseconds, at least 1000. Without this the time doubles up to two
  * minutes, and a link that works again stays unused meanwhile. The connection then lasts for a day without an answer,
  * since the system's limit counts attempts. Does nothing if the kernel cannot do it (Linux before 6.15). */

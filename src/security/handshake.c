@@ -396,10 +396,6 @@ enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool
               : by_fail(status, "the peer closed the connection before %s%s", awaited[handshake->state], hint);
 }
 
-bool by_handshake_done(const struct by_handshake *handshake) {
-  return handshake->state == BY_HANDSHAKE_DONE;
-}
-
 const uint8_t *by_handshake_hello(const struct by_handshake *handshake, size_t *length) {
   *length = by_handshake_done(handshake) ? handshake->hello_length : 0;
   return by_handshake_done(handshake) ? handshake->hello : NULL;

@@ -56,7 +56,7 @@ struct by_handshake_options {
   const struct by_key *key;     /* Copied. */
   const uint8_t *ticket;        /* Of a client that is a helper: BY_TICKET_HEAD bytes. Copied, like the next ones. */
   const struct by_key *tickets; /* Server: the key of tickets of clients that are helpers. NULL: these are refused. */
-  const struct by_key *old_key, *old_tickets; /* Also accepted. NULL: there is none. */
+  const struct by_key *old_key, *old_tickets; /* Older keys that are accepted, too. NULL: there is none. */
   const void *hello;                          /* Borrowed until done or failed. */
   size_t hello_length;                        /* At most BY_HELLO_MAX. */
   const uint8_t *nonce;                       /* For tests that must be repeatable; NULL: random. */
@@ -123,7 +123,9 @@ void by_handshake_sent(struct by_handshake *handshake, size_t n);
 enum banyan_status by_handshake_ended(const struct by_handshake *handshake, bool late) BANYAN_CHECK;
 
 /* Whether the peer has proved its key and its hello is complete. Output may be left to send. */
-bool by_handshake_done(const struct by_handshake *handshake);
+static inline bool by_handshake_done(const struct by_handshake *handshake) {
+  return handshake->state == BY_HANDSHAKE_DONE;
+}
 /* The peer's hello, once done; borrowed. */
 const uint8_t *by_handshake_hello(const struct by_handshake *handshake, size_t *length);
 

@@ -214,11 +214,6 @@ void by_opening_sent(struct by_opening *opening, size_t n) {
   opening->out_at += n;
 }
 
-/* A peer that dials several addresses closes all connections but one, so one that has sent nothing is no failure. */
-bool by_opening_is_unused(const struct by_opening *opening) {
-  return !opening->received;
-}
-
 enum banyan_status by_opening_ended(const struct by_opening *opening, bool late) {
   if (opening->received && opening->state == BY_OPENING_HANDSHAKE) return by_handshake_ended(&opening->handshake, late);
   const char *what = opening->state == BY_OPENING_TLS ? "the end of the handshake of TLS" : "its greeting";
@@ -227,20 +222,6 @@ enum banyan_status by_opening_ended(const struct by_opening *opening, bool late)
   if (!late && opening->received) by_refusal_count(BY_REFUSED_TRUNCATED);
   return late ? by_fail(BANYAN_ERR_TIMEOUT, "the peer did not send %s in time: %s", what, hint)
               : by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection before %s: %s", what, hint);
-}
-
-bool by_opening_greeted(const struct by_opening *opening) {
-  if (opening->state == BY_OPENING_TLS) return opening->received && opening->out.length;
-  return opening->state == BY_OPENING_HANDSHAKE && opening->handshake.state >= BY_HANDSHAKE_PROOF;
-}
-
-bool by_opening_proved(const struct by_opening *opening) {
-  return opening->state == BY_OPENING_HANDSHAKE && opening->handshake.state > BY_HANDSHAKE_PROOF &&
-         opening->handshake.state != BY_HANDSHAKE_FAILED;
-}
-
-bool by_opening_done(const struct by_opening *opening) {
-  return opening->state == BY_OPENING_HANDSHAKE && by_handshake_done(&opening->handshake);
 }
 
 struct by_tls *by_opening_take_tls(struct by_opening *opening) {

@@ -56,12 +56,22 @@ const uint8_t *by_opening_output(const struct by_opening *opening, size_t *lengt
 void by_opening_sent(struct by_opening *opening, size_t n);
 enum banyan_status by_opening_ended(const struct by_opening *opening, bool late) BANYAN_CHECK;
 /* Whether the peer has not sent a byte. */
-bool by_opening_is_unused(const struct by_opening *opening);
+static inline bool by_opening_is_unused(const struct by_opening *opening) {
+  return !opening->received;
+}
 
 /* Whether the peer has sent a whole greeting, which was answered; has proved its key; has sent its hello, too. */
-bool by_opening_greeted(const struct by_opening *opening);
-bool by_opening_proved(const struct by_opening *opening);
-bool by_opening_done(const struct by_opening *opening);
+static inline bool by_opening_greeted(const struct by_opening *opening) {
+  if (opening->state == BY_OPENING_TLS) return opening->received && opening->out.length;
+  return opening->state == BY_OPENING_HANDSHAKE && opening->handshake.state >= BY_HANDSHAKE_PROOF;
+}
+static inline bool by_opening_proved(const struct by_opening *opening) {
+  return opening->state == BY_OPENING_HANDSHAKE && opening->handshake.state > BY_HANDSHAKE_PROOF &&
+         opening->handshake.state != BY_HANDSHAKE_FAILED;
+}
+static inline bool by_opening_done(const struct by_opening *opening) {
+  return opening->state == BY_OPENING_HANDSHAKE && by_handshake_done(&opening->handshake);
+}
 
 /* Once done: the connection that everything uses, which the caller then has to fini and free; NULL: plain text. Its
  * `fingerprint` is the peer's. */

@@ -9,20 +9,20 @@
 
 /* Rows: reason, its name in the metrics. */
 #define BY_REFUSALS(X)                                                                                                 \
-  X(KEY, "key")                 /* the peer does not hold the job's key, or has another one */                         \
-  X(IDENTITY, "identity")       /* another process than was expected, or one that takes another one's place */         \
-  X(EXPIRED, "expired")         /* the ticket of a helper or server */                                                 \
-  X(CERTIFICATE, "certificate") /* not of this cluster, expired, revoked, or for another role */                       \
-  X(PLAIN, "plain")             /* only one of both ends encrypts */                                                   \
-  X(PURPOSE, "purpose")         /* the connection is for something else, or for another process */                     \
-  X(PROTOCOL, "protocol")       /* no process of Banyan, or one that does not keep to the protocol */                  \
-  X(VERSION, "version")         /* of another version */                                                               \
-  X(MIRRORED, "mirrored")       /* the peer sends back what it is sent, or plays the same part */                      \
-  X(OVERSIZED, "oversized")     /* more than is allowed */                                                             \
-  X(ALTERED, "altered")         /* a record or a hello was altered on its way */                                       \
-  X(TRUNCATED, "truncated")     /* the connection ended in the middle of the handshake */                              \
-  X(LATE, "late")               /* the handshake took too long */                                                      \
-  X(EVICTED, "evicted")         /* closed to make room for others, before the peer had authenticated */
+  X(KEY, "key")                 /* The peer does not hold the job's key, or has another one. */                        \
+  X(IDENTITY, "identity")       /* It is another process than was expected, or one that takes another one's place. */  \
+  X(EXPIRED, "expired")         /* The ticket of a helper or server has expired. */                                    \
+  X(CERTIFICATE, "certificate") /* It is not of this cluster, expired, revoked, or for another role. */                \
+  X(PLAIN, "plain")             /* Only one of both ends encrypts. */                                                  \
+  X(PURPOSE, "purpose")         /* The connection is for something else, or for another process. */                    \
+  X(PROTOCOL, "protocol")       /* The peer is no process of Banyan, or does not keep to the protocol. */              \
+  X(VERSION, "version")         /* The peer has another version. */                                                    \
+  X(MIRRORED, "mirrored")       /* The peer sends back what it is sent, or plays the same part. */                     \
+  X(OVERSIZED, "oversized")     /* The peer sends more than is allowed. */                                             \
+  X(ALTERED, "altered")         /* A record or a hello was altered on its way. */                                      \
+  X(TRUNCATED, "truncated")     /* The connection ended in the middle of the handshake. */                             \
+  X(LATE, "late")               /* The handshake took too long. */                                                     \
+  X(EVICTED, "evicted")         /* It was closed in favour of others, before the peer had authenticated. */
 
 enum by_refusal {
 #define BY_REFUSAL(reason, ...) BY_REFUSED_##reason,

@@ -340,10 +340,6 @@ size_t by_tls_take(struct by_tls *tls, void *to, size_t capacity) {
   return capacity && BIO_read_ex(tls->out, to, capacity, &n) == 1 ? n : 0;
 }
 
-bool by_tls_done(const struct by_tls *tls) {
-  return tls->state >= BY_TLS_OPEN;
-}
-
 enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) {
   return by_tls_judge(identity, SSL_get0_peer_certificate(tls->ssl), SSL_get_peer_cert_chain(tls->ssl), 0, NULL);
 }

@@ -80,7 +80,9 @@ size_t by_tls_take(struct by_tls *tls, void *to, size_t capacity);
 enum banyan_status by_tls_ended(const struct by_tls *tls, bool late) BANYAN_CHECK;
 
 /* Whether the peer has proved its identity, whatever happened since. */
-bool by_tls_done(const struct by_tls *tls);
+static inline bool by_tls_done(const struct by_tls *tls) {
+  return tls->state >= BY_TLS_OPEN;
+}
 /* Once done: whether an end with this identity still accepts the peer's certificate. BANYAN_ERR_AUTH: it has expired
  * or was revoked, or its authority is no longer accepted. */
 enum banyan_status by_tls_judge_again(struct by_tls *tls, const struct by_tls_identity *identity) BANYAN_CHECK;

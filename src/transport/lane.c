@@ -1,4 +1,5 @@
-/* What lanes share: failing with a text, measuring the pace of a connection, and the handover to the next membership. */
+/* What lanes share: failing with a text, measuring the pace of a connection, and the handover to the next membership.
+ */
 #include "lane.h"
 
 #include <stdarg.h>
@@ -26,11 +27,6 @@ static const double weight = 1.0 / 8, max_slower = 8;
 
 static const double fast = 1e9 / 8 / BY_SECOND, fastest = 1e10 / 8 / BY_SECOND; /* Bytes per nanosecond. */
 
-void by_pace_wait(struct by_pace *pace, size_t bytes, uint64_t now) {
-  pace->since = now;
-  pace->bytes = bytes;
-}
-
 void by_pace_drained(struct by_pace *pace, uint64_t now) {
   double bytes = (double)pace->bytes, nanoseconds = (double)(now - pace->since);
   if (pace->drained <= 0) {
@@ -57,14 +53,6 @@ size_t by_pace_frame(const struct by_pace *pace, size_t max) {
 }
 
 /* ---- handover */
-
-void by_handover_init(struct by_handover *handover, struct by_lane *lane, uint64_t membership, bool answers) {
-  *handover = (struct by_handover){.lane = lane, .membership = membership, .answers = answers};
-}
-
-bool by_handover_sends(const struct by_handover *handover) {
-  return !handover->flushed && (handover->received || !handover->answers);
-}
 
 /* Sends its own frame, behind the data that was still to be sent. */
 static void send_own_frame(struct by_handover *handover) {

@@ -60,10 +60,10 @@ struct by_lane {
 
 struct by_lane_ops {
   const char *name;
-  size_t frame_bytes;   /* most payload of a DATA frame */
-  bool reads_memory;    /* map() works: large messages in shared memory are offered */
-  size_t offer_from;    /* messages of at least so many bytes are offered */
-  size_t in_place_from; /* messages of at least so many bytes are worth send_in_place(); may change */
+  size_t frame_bytes;   /* The maximum of payload in a DATA frame. */
+  bool reads_memory;    /* Large messages in shared memory are offered, as map() works. */
+  size_t offer_from;    /* Messages of at least so many bytes are offered. */
+  size_t in_place_from; /* Messages of at least so many bytes are worth send_in_place(). It may change. */
 
   enum by_lane_sent (*send)(struct by_lane *lane, const struct by_frame *frame, const void *payload);
   /* Sends without copying: the payload must stay untouched until the peer has taken and acknowledged it, even after
@@ -125,7 +125,10 @@ struct by_pace {
 };
 
 /* `bytes`, at least one, wait for the connection from now on. */
-void by_pace_wait(struct by_pace *pace, size_t bytes, uint64_t now);
+static inline void by_pace_wait(struct by_pace *pace, size_t bytes, uint64_t now) {
+  pace->since = now;
+  pace->bytes = bytes;
+}
 /* The bytes that waited have been sent. */
 void by_pace_drained(struct by_pace *pace, uint64_t now);
 /* Whether it is below 1 Gbit/s. */
@@ -154,9 +157,14 @@ struct by_handover {
   bool sent, flushed, received; /* The lane took its own frame; it has been sent; the peer's has arrived. */
 };
 
-void by_handover_init(struct by_handover *handover, struct by_lane *lane, uint64_t membership, bool answers);
+static inline void by_handover_init(struct by_handover *handover, struct by_lane *lane, uint64_t membership,
+                                    bool answers) {
+  *handover = (struct by_handover){.lane = lane, .membership = membership, .answers = answers};
+}
 /* Whether it has something to send now. */
-bool by_handover_sends(const struct by_handover *handover);
+static inline bool by_handover_sends(const struct by_handover *handover) {
+  return !handover->flushed && (handover->received || !handover->answers);
+}
 /* Continues as far as possible. Returns true when both frames have passed. The lane's status tells whether it has
  * ended. */
 bool by_handover_progress(struct by_handover *handover);
@@ -175,8 +183,8 @@ struct by_shm_ends {
   int segment;   /* From by_shm_segment; closed once it is mapped. */
   int peer_wake; /* The peer's eventfd. The lane owns it. */
   pid_t peer;
-  bool first;   /* exactly one side is the first */
-  bool crowded; /* ranks take turns on the cores: an answer costs a turn, so fewer messages are read in place */
+  bool first;   /* Exactly one side is the first. */
+  bool crowded; /* Ranks take turns on the cores, so an answer costs a turn, and fewer messages are read in place. */
 };
 
 /* Makes a lane. On failure all descriptors are closed. */

@@ -420,7 +420,7 @@ static void tcp_sleeping(struct by_lane *lane, bool asleep) {
 static void tcp_set_mark(struct by_lane *lane, const struct by_mark *mark) {
   int fd = tcp_of(lane)->fd;
   if (mark->tos >= 0) (void)!by_socket_set_tos(fd, mark->tos);
-  if (mark->priority >= 0) (void)!by_socket_set_priority(fd, mark->priority);
+  if (mark->priority >= 0) (void)!by_socket_set(fd, BY_SOCKET_PRIORITY, mark->priority);
 }
 
 /* The milliseconds without a sign of the peer. A host whose program does not read answers each probe of its closed

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "launch.h"
-#include "log_file.h"
+#include "log.h"
 #include "rank_output.h"
 
 #undef NDEBUG

@@ -18,9 +18,9 @@
 #include <linux/if_tun.h>
 #include <math.h>
 #include <net/if.h>
-#include <netinet/udp.h>
 #include <netinet/ip.h>
 #include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>

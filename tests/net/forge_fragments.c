@@ -18,8 +18,8 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
-#include <netinet/udp.h>
 #include <netinet/ip.h>
+#include <netinet/udp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
-#include <netinet/udp.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -7,9 +7,9 @@
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <net/if.h>
-#include <netinet/udp.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
+#include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
 

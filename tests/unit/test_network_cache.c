@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cache_folder.h"
 #include "check.h"
+#include "file.h"
 #include "first_plan.h"
 #include "network_cache.h"
 #include "plan.h"

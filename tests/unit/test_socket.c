@@ -306,13 +306,13 @@ static void test_options_on_a_live_connection(void **state) {
   (void)state;
   struct pair pair;
   open_pair(&pair, "127.0.0.1:0");
-  assert_ok(by_socket_set_nodelay(pair.near));
+  assert_ok(by_socket_set(pair.near, BY_SOCKET_NODELAY, 1));
   assert_int_equal(option(pair.near, IPPROTO_TCP, TCP_NODELAY), 1);
   assert_ok(by_socket_set_tos(pair.near, 0xb8));
   assert_int_equal(option(pair.near, IPPROTO_IP, IP_TOS), 0xb8);
-  assert_ok(by_socket_set_priority(pair.near, 5));
+  assert_ok(by_socket_set(pair.near, BY_SOCKET_PRIORITY, 5));
   assert_int_equal(option(pair.near, SOL_SOCKET, SO_PRIORITY), 5);
-  assert_ok(by_socket_set_user_timeout(pair.near, 7000));
+  assert_ok(by_socket_set(pair.near, BY_SOCKET_USER_TIMEOUT, 7000));
   assert_int_equal(option(pair.near, IPPROTO_TCP, TCP_USER_TIMEOUT), 7000);
   assert_ok(by_socket_set_max_retry(pair.far, 1000));
   assert_true(most_retry(pair.far) == 0 || most_retry(pair.far) == 1000);
@@ -394,7 +394,7 @@ static void test_errors_of_bad_descriptors(void **state) {
   assert_status(by_socket_accept(-1, &fd, NULL), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_get_local(-1, &address), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_get_peer(-1, &address), BANYAN_ERR_SYSTEM);
-  assert_status(by_socket_set_nodelay(-1), BANYAN_ERR_SYSTEM);
+  assert_status(by_socket_set(-1, BY_SOCKET_NODELAY, 1), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_set_tos(-1, 0), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_set_buffers(-1, 1, 1), BANYAN_ERR_SYSTEM);
   assert_status(by_socket_get_congestion(-1, name), BANYAN_ERR_SYSTEM);

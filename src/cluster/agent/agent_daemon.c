@@ -235,7 +235,7 @@ static enum banyan_status connect_to(struct by_agent_daemon *daemon, const struc
   daemon->manager.shown = identity->subject.expires;
   BY_TRY(by_socket_connect_start(address, &options.fd));
   (void)!by_socket_set_keepalive(options.fd, 5, 5, 2);
-  (void)!by_socket_set_user_timeout(options.fd, SILENT_MS);
+  (void)!by_socket_set(options.fd, BY_SOCKET_USER_TIMEOUT, SILENT_MS);
   return by_stream_create(&options, &daemon->manager.stream);
 }
 

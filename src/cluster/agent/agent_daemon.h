@@ -7,9 +7,9 @@
 
 #include "agent.h"
 #include "host_links.h"
-#include "localsocket.h"
 #include "loop.h"
 #include "netlink.h"
+#include "socket.h"
 
 struct by_agent_daemon;
 

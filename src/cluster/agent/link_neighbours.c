@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "clock.h"
-#include "interface.h"
 #include "log.h"
 #include "text.h"
 

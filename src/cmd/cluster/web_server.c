@@ -15,10 +15,10 @@
 #include <openssl/crypto.h>
 
 #include "acceptor.h"
+#include "file.h"
 #include "handshake.h"
 #include "library.h"
 #include "log.h"
-#include "secret_file.h"
 #include "socket.h"
 
 /* ---- the token */

@@ -13,6 +13,7 @@
 #include "clock.h"
 #include "commands.h"
 #include "descriptor.h"
+#include "file.h"
 #include "job_key.h"
 #include "lab.h"
 #include "lab_services.h"

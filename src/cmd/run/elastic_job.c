@@ -14,8 +14,9 @@
 #include "cluster_message.h"
 #include "descriptor.h"
 #include "handle.h"
-#include "localsocket.h"
+#include "key_ring.h"
 #include "process.h"
+#include "socket.h"
 
 static const uint64_t request_pause = 2 * BY_SECOND; /* Pause between two requests, or attempts to connect. */
 

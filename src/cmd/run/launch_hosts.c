@@ -10,8 +10,9 @@
 #include <sys/param.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "arena.h"
-#include "interface.h"
+#include "file.h"
 #include "log.h"
 #include "text.h"
 

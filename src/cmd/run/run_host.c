@@ -17,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "address.h"
 #include "clock.h"
 #include "commands.h"
 #include "descriptor.h"
-#include "interface.h"
 #include "job_key.h"
 #include "launch.h"
 #include "launch_io.h"

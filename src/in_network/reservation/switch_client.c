@@ -233,7 +233,7 @@ static enum banyan_status connect_to_switch(struct by_switch_client *client) {
                                       .context = client};
   BY_TRY(by_socket_connect_start(&client->options.address, &options.fd));
   BY_TRY(by_stream_create(&options, &client->stream));
-  return by_socket_set_user_timeout(options.fd, (int)(timeout / BY_MILLISECOND));
+  return by_socket_set(options.fd, BY_SOCKET_USER_TIMEOUT, (int)(timeout / BY_MILLISECOND));
 }
 
 static void handle_timer(void *context) {

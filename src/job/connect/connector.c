@@ -8,12 +8,11 @@
 #include <unistd.h>
 
 #include "acceptor.h"
+#include "address.h"
 #include "connection.h"
 #include "descriptor.h"
 #include "dialer.h"
-#include "interface.h"
 #include "job_state.h"
-#include "localsocket.h"
 #include "log.h"
 #include "socket.h"
 #include "text.h"

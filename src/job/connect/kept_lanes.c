@@ -6,8 +6,8 @@
 #include <sys/epoll.h>
 
 #include "connection.h"
-#include "handover.h"
 #include "job_state.h"
+#include "lane.h"
 #include "log.h"
 
 enum { MARKER_MS = 1000 }; /* Time for the lower process to change, too. */

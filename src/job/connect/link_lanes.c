@@ -3,15 +3,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bytes.h"
 #include "connection.h"
 #include "descriptor.h"
-#include "fields.h"
 #include "job_state.h"
-#include "localsocket.h"
+#include "lane.h"
 #include "log.h"
 #include "refusal.h"
 #include "settings.h"
-#include "shm.h"
 #include "socket.h"
 
 enum { UNSENT = 128 << 10 };
@@ -75,12 +74,12 @@ static enum banyan_status tune_buffers(const struct by_settings *s, int fd, cons
 /* Sets a lane's socket options. Vanished hosts are detected on the control connections, which are always read: a peer
  * that computes reads no lanes. */
 static void tune(const struct by_settings *s, int fd, const struct by_address *peer, bool one_of_many) {
-  tried("TCP_NODELAY", by_socket_set_nodelay(fd));
+  tried("TCP_NODELAY", by_socket_set(fd, BY_SOCKET_NODELAY, 1));
   tried("BANYAN_CONGESTION", tune_congestion(s, fd, peer));
   tried("BANYAN_SOCKET_BUFFER", tune_buffers(s, fd, peer));
-  tried("TCP_THIN_LINEAR_TIMEOUTS", by_socket_set_thin(fd));
+  tried("TCP_THIN_LINEAR_TIMEOUTS", by_socket_set(fd, BY_SOCKET_THIN, 1));
   tried("TCP_RTO_MAX_MS and keepalive", by_socket_set_patient(fd, s->silence));
-  if (one_of_many) tried("TCP_NOTSENT_LOWAT", by_socket_set_unsent(fd, UNSENT));
+  if (one_of_many) tried("TCP_NOTSENT_LOWAT", by_socket_set(fd, BY_SOCKET_UNSENT, UNSENT));
 }
 
 uint8_t by_connector_lanes_to(const struct by_job *job, const struct by_address *peer) {

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "job_state.h"
-#include "localsocket.h"
 #include "log.h"
+#include "socket.h"
 
 enum {
   APART_MS = 10000,  /* A network that heals within this time is not worth a warning. */

@@ -237,7 +237,7 @@ struct by_control_peer *by_control_peer_create(struct by_control_peers *peers, i
                                       .frame = frame_came,
                                       .ended = ended,
                                       .context = peer};
-  (void)!by_socket_set_nodelay(fd);
+  (void)!by_socket_set(fd, BY_SOCKET_NODELAY, 1);
   (void)!by_socket_set_vigilant(fd, peers->job->settings.silence);
   by_job_keys_use(&keys, role == BY_ROLE_SERVER, &handshake);
   enum banyan_status status = by_stream_create(&options, &peer->stream);

@@ -4,9 +4,9 @@
 #define BY_JOB_CONTROL_CONTROL_PEERS_H
 
 #include "control_messages.h"
+#include "host_trust.h"
 #include "job_access.h"
 #include "log.h"
-#include "own_statement.h"
 #include "stream.h"
 
 enum {

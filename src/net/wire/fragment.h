@@ -273,7 +273,7 @@ static inline uint64_t by_fragment_number(const struct by_fragment *fragment, ui
   return (uint64_t)fragment->epoch * slots + fragment->slot;
 }
 
-/* a - b of epochs, which wrap. */
+/* The difference a - b of epochs, which wrap. */
 static inline int32_t by_epoch_distance(uint32_t a, uint32_t b) {
   return (int32_t)(a - b);
 }

@@ -42,7 +42,7 @@ struct by_hop_key {
 static inline uint64_t by_mac_hash_word(uint64_t word, uint64_t key) {
   uint64_t sum = word + key;
   uint32_t low = (uint32_t)sum;
-#ifdef __bpf__ /* clang takes two shifts for this, and the hash is most of XDP's time. */
+#ifdef __bpf__ /* For this clang takes two shifts, and the hash is most of XDP's time. */
   __asm__("%0 = %1" : "=w"(low) : "w"((uint32_t)sum)); /* NOLINT */
 #endif
   return low * (sum >> 32);

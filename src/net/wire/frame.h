@@ -37,7 +37,7 @@ struct by_frame {
   uint8_t type;
   uint8_t flags;
   uint8_t collective;
-  uint8_t dtype_op; /* dtype << 4 | op. */
+  uint8_t dtype_op; /* The type << 4 | the operation. */
   uint32_t team;    /* The communicator. */
   uint32_t call;    /* The number of the call in the team. */
   uint32_t tag;     /* The number of the message in the call, for this pair and direction. */
