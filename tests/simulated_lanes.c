@@ -19,26 +19,29 @@ struct packet {
   char payload[];
 };
 
+/* What every poll reads is together and comes first: there are many lanes, on most of which nothing arrives. */
 struct sim_lane {
   struct by_lane lane;
-  struct by_sim *sim;
+  _Alignas(64) struct by_sim *sim;
   struct sim_lane *peer;
-  LIST_ENTRY(sim_lane) link;
+  uint64_t arrives; /* When the first packet arrives; UINT64_MAX: there is none. */
+  bool kept_in_place, in_frame;
+  bool dead, peer_died;          /* This end died; the other one did. */
   STAILQ_HEAD(, packet) packets; /* packets on the way to this end */
-  size_t under_way;              /* bytes on the way to this end */
-  uint64_t wire_free, in_order;  /* when the wire to this end is free; time of the last arrival */
+  LIST_ENTRY(sim_lane) link;
+  size_t under_way;             /* bytes on the way to this end */
+  uint64_t wire_free, in_order; /* when the wire to this end is free; time of the last arrival */
   uint64_t delay;
   double bandwidth;
+  uint32_t n_held;
+  struct by_frame kept; /* a frame whose payload has not been copied yet; size 0: none */
+  const void *kept_payload;
+  void *own; /* a copy of a kept payload whose source is gone */
+  bool no_map;
   struct held {
     struct by_frame frame;
     char payload[BY_LANE_SMALL];
   } held[HELD_MOST]; /* frames that were accepted and are not on the wire; while there are any, nothing is kept */
-  uint32_t n_held;
-  struct by_frame kept; /* a frame whose payload has not been copied yet; size 0: none */
-  const void *kept_payload;
-  void *own;                          /* a copy of a kept payload whose source is gone */
-  bool kept_in_place, in_frame, dead; /* dead: this end died */
-  bool no_map;
 };
 
 struct by_sim {
@@ -85,6 +88,7 @@ static enum by_lane_sent put(struct sim_lane *end, const struct by_frame *frame,
   if (frame->size && !in_place) memcpy(packet->payload, payload, frame->size);
   packet->visible = sim->options.split ? by_rng_below(&sim->rng, frame->size + 1) : frame->size;
   to->under_way += bytes;
+  if (STAILQ_EMPTY(&to->packets)) to->arrives = packet->arrives;
   STAILQ_INSERT_TAIL(&to->packets, packet, link);
   return BY_LANE_SENT;
 }
@@ -160,15 +164,16 @@ static void sim_let_go(struct by_lane *lane) {
 
 static const struct by_frame *sim_peek(struct by_lane *lane) {
   struct sim_lane *end = sim_of(lane);
+  if (end->arrives > end->sim->now) {
+    bool ended = end->arrives == UINT64_MAX && (!end->peer || end->peer_died) && !end->dead;
+    if (ended) by_lane_fail(lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
+    return NULL;
+  }
   if (end->dead || lane->status != BANYAN_OK) return NULL;
   struct packet *first = STAILQ_FIRST(&end->packets);
-  if (first && first->arrives <= end->sim->now) {
-    if (!end->in_frame) lane->left = first->frame.size;
-    end->in_frame = true;
-    return &first->frame;
-  }
-  if (!first && (!end->peer || end->peer->dead)) by_lane_fail(lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
-  return NULL;
+  if (!end->in_frame) lane->left = first->frame.size;
+  end->in_frame = true;
+  return &first->frame;
 }
 
 static size_t sim_view(struct by_lane *lane, const void **payload) {
@@ -198,6 +203,7 @@ static void sim_next(struct by_lane *lane) {
   struct sim_lane *end = sim_of(lane);
   struct packet *packet = STAILQ_FIRST(&end->packets);
   STAILQ_REMOVE_HEAD(&end->packets, link);
+  end->arrives = STAILQ_EMPTY(&end->packets) ? UINT64_MAX : STAILQ_FIRST(&end->packets)->arrives;
   end->under_way -= sizeof packet->frame + packet->frame.size;
   lane->left = 0;
   end->in_frame = false;
@@ -266,10 +272,11 @@ void by_sim_destroy(struct by_sim *sim) {
 }
 
 static struct sim_lane *new_end(struct by_sim *sim) {
-  struct sim_lane *end = calloc(1, sizeof *end);
+  struct sim_lane *end = aligned_alloc(_Alignof(struct sim_lane), sizeof *end);
   if (!end) return NULL;
   *end = (struct sim_lane){.lane = {.ops = &sim->ops, .poll_fd = -1},
                            .sim = sim,
+                           .arrives = UINT64_MAX,
                            .delay = sim->options.delay,
                            .bandwidth = sim->options.bandwidth};
   STAILQ_INIT(&end->packets);
@@ -304,8 +311,7 @@ bool by_sim_step_to(struct by_sim *sim, uint64_t most) {
   uint64_t next = most > sim->now ? most : UINT64_MAX;
   const struct sim_lane *lane;
   LIST_FOREACH(lane, &sim->lanes, link) {
-    const struct packet *first = lane->dead ? NULL : STAILQ_FIRST(&lane->packets);
-    if (first && first->arrives > sim->now && first->arrives < next) next = first->arrives;
+    if (!lane->dead && lane->arrives > sim->now && lane->arrives < next) next = lane->arrives;
   }
   if (next == UINT64_MAX) return false;
   sim->now = next;
@@ -313,5 +319,7 @@ bool by_sim_step_to(struct by_sim *sim, uint64_t most) {
 }
 
 void by_sim_kill(struct by_lane *lane) {
-  sim_of(lane)->dead = true;
+  struct sim_lane *end = sim_of(lane);
+  end->dead = true;
+  if (end->peer) end->peer->peer_died = true;
 }

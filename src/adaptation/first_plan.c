@@ -10,9 +10,9 @@
 #include <banyan/collectives.h>
 
 #include "adaptation.h"
-#include "cache_folder.h"
 #include "carry.h"
 #include "clock.h"
+#include "file.h"
 #include "job_network.h"
 #include "log.h"
 #include "machine_fit.h"

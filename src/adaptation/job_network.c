@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bytes.h"
 #include "control.h"
 #include "control_peers.h"
-#include "fields.h"
 #include "log.h"
 
 /* ---- the message */
