@@ -284,7 +284,7 @@ static enum banyan_status send_up(struct by_carried *carried, struct banyan_comm
   return BANYAN_OK;
 }
 
-/* Rank 0: returns whether a host of another machine than `rank` has that node. */
+/* Returns whether a host of another machine than that of `rank` has that node, at rank 0. */
 static bool is_taken(const struct by_job *job, const uint32_t *nodes, uint32_t rank, uint32_t node) {
   const struct by_member *members = by_job_members(job);
   for (uint32_t r = 0; r < rank; r++)
@@ -316,7 +316,7 @@ static bool find_all(const struct by_job *job, struct by_carried_found *found, c
   return true;
 }
 
-/* Rank 0: finds the nodes of all hosts. */
+/* Finds the nodes of all hosts, at rank 0. */
 static enum banyan_status find_nodes(const struct by_job *job, struct by_carried_found *found) {
   const struct by_carried_message *m = &found->message;
   struct by_topology *topology = NULL;
@@ -328,7 +328,8 @@ static enum banyan_status find_nodes(const struct by_job *job, struct by_carried
   return BANYAN_OK;
 }
 
-/* Rank 0: a built-in fits if it can be made for so many, other plans fit their hosts. */
+/* Decides at rank 0 whether the plan fits: a built-in one if it can be made for so many ranks, another one if the hosts
+ * are the same. */
 static enum banyan_status fit_plan(const struct by_job *job, struct by_carried_found *found) {
   const struct by_carried_message *m = &found->message;
   struct by_plan *made = NULL;

@@ -1,10 +1,10 @@
-/* What a process carries from one membership into the next, so that neither measuring nor planning begins anew: the
- * topology as it was last known, with the nodes of hosts; that the built-in plans were as fast as any; and the plan
- * that the program has set. Rank 0 and its two successors know the topology (job_network.h), so it is still there as
- * long as one of the three is in the next membership, whose rank 0 then gets it.
+/* What a process transfers from one membership into the next, so that neither measuring nor planning begins anew: the
+ * last known topology with the nodes of hosts, that the built-in plans were as fast as any, and the plan that the
+ * program has set. Rank 0 and its two successors know the topology (job_network.h), so it is kept as long as one of the
+ * three is in the next membership, whose rank 0 then gets it.
  *
- * Hosts are known again by their machines (by_member.machine), else by the nodes of their names. Hosts that have left
- * stay in the topology, and are known when they come back. */
+ * Hosts are recognised by their machines (by_member.machine), otherwise by the nodes of their names. Hosts that have
+ * left stay in the topology, and are recognised when they return. */
 #ifndef BY_ADAPTATION_CARRY_H
 #define BY_ADAPTATION_CARRY_H
 
@@ -25,7 +25,7 @@ enum by_carried_decision {
 };
 
 struct by_carried_host {
-  const char *machine; /* by_member.machine */
+  const char *machine; /* The host's by_member.machine. */
   uint32_t node;       /* Node of the topology. */
 };
 
@@ -45,7 +45,8 @@ struct by_carried_message {
 /* BANYAN_ERR_NO_MEMORY, else the caller frees *out, with malloc's free. */
 BANYAN_CHECK enum banyan_status by_carried_message_write(const struct by_carried_message *message, uint8_t **out,
                                                          size_t *length);
-/* `hosts` and their strings are in the arena, the texts are borrowed from the bytes. BANYAN_ERR_PROTOCOL: malformed. */
+/* Reads a message. `hosts` and their strings are in the arena, the texts are borrowed from the bytes.
+ * BANYAN_ERR_PROTOCOL: it is malformed. */
 BANYAN_CHECK enum banyan_status by_carried_message_read(const void *bytes, size_t length, struct by_arena *arena,
                                                         struct by_carried_message *out);
 

@@ -49,7 +49,7 @@ struct automatic {
   struct by_network_key key;
   char folder[MAX_PATH]; /* The cache's folder; "": none. */
   struct by_topology *site;
-  struct by_text planner; /* key.planner */
+  struct by_text planner; /* Text of key.planner. */
   struct by_network_entry entry;
   bool unverified; /* The entry may hold, but could not be verified. */
   struct by_forecast forecast;
@@ -126,7 +126,7 @@ static enum banyan_status gather_facts(struct automatic *a) {
   return BANYAN_OK;
 }
 
-/* Rank 0: looks for the network in the cache. */
+/* Looks for the network in the cache, at rank 0. */
 static enum step look_into_cache(struct automatic *a) {
   if (!by_cache_folder(by_job_settings(a->comm->job)->cache, a->folder, sizeof a->folder)) a->folder[0] = '\0';
   if (!a->folder[0]) return MEASURE;
@@ -174,7 +174,7 @@ double by_first_plan_compare(const struct by_topology *topology, const struct by
   return worst;
 }
 
-/* Rank 0: judges the cached entry by its probes; `off` NAN: they could not be sent. */
+/* Judges the cached entry by its probes, at rank 0; `off` NAN: they could not be sent. */
 static enum step judge(struct automatic *a, double off) {
   double days = a->entry.age / 86400, took = (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9;
   a->unverified = isnan(off);
@@ -223,7 +223,7 @@ static bool is_wired(const struct by_topology *topology) {
 
 /* The probes as they were, between the job's hosts, and the nearest rates so far; at rank 0. */
 struct probing {
-  struct by_probe_flow *all, *best, *tried; /* tried: those of the next try, by their places in `which` */
+  struct by_probe_flow *all, *best, *tried; /* Probes of the next try, by their indices in `which`. */
   uint32_t *which;
 };
 
@@ -312,7 +312,7 @@ static enum banyan_status set_plan(struct automatic *a, bool tried, bool *planne
   return by_planning_for_all(a->comm, topology, &options, planned);
 }
 
-/* Rank 0: stores the decision. A plan that may name helpers is not stored, as helpers may be others next time. */
+/* Stores the decision, at rank 0. A plan that may name helpers is not stored, as helpers may be others next time. */
 static void store_decision(struct automatic *a, bool planned) {
   const struct by_job *job = a->comm->job;
   if (!planned || by_job_founders(job) != by_job_size(job)) {
@@ -344,8 +344,8 @@ static const char takes_longer[] =
     "takes, with \"banyan topo --measure -o ~/.config/banyan/topology.json\" as the ranks' program or "
     "BANYAN_TOPOLOGY=measure";
 
-/* Rank 0: chooses what follows a failed measurement. Programs that still start on the same machines may have delayed
- * messages; if messages are slow by themselves, no time is left to find that out. */
+/* Chooses at rank 0 what follows a failed measurement. Programs that are still starting on the same machines may have
+ * delayed messages; if messages are slow by themselves, no time is left to find that out. */
 static enum step go_without(const struct automatic *a, enum banyan_status status) {
   char why[300];
   snprintf(why, sizeof why, "%s", banyan_error_text());
@@ -377,7 +377,7 @@ static enum banyan_status measure_in_time(struct automatic *a, enum step *step) 
   return agree_step(a, step);
 }
 
-/* Rank 0: chooses the first step. */
+/* Chooses the first step, at rank 0. */
 static enum step look_around(struct automatic *a) {
   const struct by_job *job = a->comm->job;
   if (find_site(a)) return PLAN_FROM_SITE;
@@ -435,7 +435,7 @@ static enum banyan_status plan_automatically(struct banyan_comm *comm, bool *pla
 
 /* ---- what a job plans from */
 
-/* What a job plans from; rank 0's settings decide. */
+/* The sources of plans; rank 0's settings decide. */
 enum source {
   FROM_NOTHING,
   FROM_TOPOLOGY,  /* A given topology. */
@@ -443,7 +443,7 @@ enum source {
   FROM_AUTOMATION /* A site file, the cache, or a measurement in less than a second. */
 };
 
-/* Whether ranks are in several networks of their own, so that there is something to find out. */
+/* Returns whether ranks are in several networks of their own, so that there is something to find out. */
 static bool is_apart(const struct by_job *job) {
   const struct by_member *members = by_job_members(job);
   for (uint32_t r = 1; r < by_job_size(job); r++)
@@ -459,7 +459,8 @@ static enum source choose(const struct by_job *job) {
   return strcmp(topology, "measure") == 0 ? FROM_CARE : FROM_TOPOLOGY;
 }
 
-/* On one network all ranks have the settings of one user, and small jobs there start without a call. */
+/* Makes all ranks agree on the source. In one network all ranks have the settings of one user, and small jobs there
+ * start without a call. */
 static enum banyan_status agree_source(struct banyan_comm *comm, enum source *source) {
   int32_t chosen = (int32_t)choose(comm->job);
   if (is_apart(comm->job)) BY_TRY(banyan_broadcast(comm, &chosen, 1, BANYAN_INT32, 0));
@@ -496,7 +497,7 @@ static enum banyan_status measure_carefully(struct banyan_comm *comm) {
   return BANYAN_OK;
 }
 
-/* A wrong topology is reported with one host, too. */
+/* Reads the given topology. A wrong one is reported with one host, too. */
 static enum banyan_status read_topology(struct banyan_comm *comm) {
   struct by_topology *topology = NULL;
   bool planned;

@@ -18,7 +18,7 @@ struct follower {
   struct by_followers *followers;
   uint32_t comm;
   uint32_t number, failures; /* Number of the plan that was proposed last; failures in a row. */
-  bool asked, gone;          /* asked: a proposal is not decided on; gone: the communicator has gone meanwhile. */
+  bool asked, gone; /* `asked`: a proposal is not decided on; `gone`: the communicator was destroyed meanwhile. */
   struct by_timer again;
 };
 

@@ -27,7 +27,7 @@ enum {
   MAX_SENT = 4 << 20 /* Maximum of tree vertices for some collectives in a proposal, times its receivers. */
 };
 
-/* A communicator that has asked. */
+/* A communicator that has asked for a plan. */
 struct group {
   LIST_ENTRY(group) entry;
   uint32_t comm, n;
@@ -39,7 +39,7 @@ struct group {
   uint32_t processes[];
 };
 
-/* A set of hosts, with the plans for it; of the thread alone. */
+/* A set of hosts, with the plans for it; used by the thread only. */
 struct set {
   LIST_ENTRY(set) entry;
   struct by_plan *alone, *plan; /* For these hosts alone, and the one to propose; over hosts. NULL: not made yet. */
@@ -257,7 +257,7 @@ static bool must_end(struct by_group_plans *plans) {
 
 /* ---- proposing */
 
-/* A proposal, copied, since the group may go meanwhile. */
+/* A copied proposal, since the group may be destroyed meanwhile. */
 struct proposal {
   uint32_t comm, n;
   uint32_t *processes;
@@ -265,7 +265,7 @@ struct proposal {
   struct asked *asked;
 };
 
-/* Under lock. */
+/* Frees a proposal that was decided on. Under lock. */
 static void free_asked(struct asked *asked) {
   LIST_REMOVE(asked, entry);
   free(asked);
@@ -280,7 +280,7 @@ static void note_failure(struct by_group_plans *plans, const struct asked *asked
   pthread_cond_broadcast(&plans->changed);
 }
 
-/* On the loop's thread. */
+/* Handles a decision, on the loop's thread. */
 static void decided(void *context, uint64_t at, const char *why) {
   struct asked *asked = context;
   struct by_group_plans *plans = asked->plans;
@@ -332,7 +332,7 @@ static void propose(struct by_group_plans *plans, const struct proposal *next) {
   pthread_mutex_unlock(&plans->lock);
 }
 
-/* In bursts that the loop has room for. */
+/* Proposes all plans, in bursts for which the loop has capacity. */
 static void propose_all(struct by_group_plans *plans) {
   struct proposal next;
   for (uint32_t n = 1;; n++) {
@@ -348,7 +348,7 @@ static void propose_all(struct by_group_plans *plans) {
 
 /* ---- the thread */
 
-/* Whether these hosts are the same nodes of the same names. */
+/* Returns whether these hosts are the same nodes with the same names. */
 static bool are_the_same(const struct set *set, const struct by_topology *a, const struct by_topology *b) {
   uint32_t i = 0;
   while (i < set->n && set->nodes[i] < a->n_nodes && set->nodes[i] < b->n_nodes &&
@@ -370,7 +370,7 @@ static void forget_plans(struct by_group_plans *plans, const struct by_topology 
   }
 }
 
-/* Under lock. Takes over the reference. */
+/* Uses another network from now on. Under lock. Takes over the reference. */
 static void use_network(struct by_group_plans *plans, struct by_job_network *network) {
   struct group *group;
   if (network == plans->network) {
@@ -440,7 +440,7 @@ static void *run(void *argument) {
   return NULL;
 }
 
-/* Under lock. */
+/* Has the thread plan, which it starts if needed. Under lock. */
 static void make_due(struct by_group_plans *plans) {
   plans->due = true;
   if (!plans->has_thread) plans->has_thread = by_thread_start(&plans->thread, run, plans) == 0;
@@ -477,7 +477,7 @@ static struct by_group_plans *plans_of(struct by_job *job) {
 }
 
 void by_group_plans_want(struct by_job *job, const struct by_plan_want *want) {
-  if (by_job_settings(job)->deterministic) return; /* when a plan comes into use is a matter of time */
+  if (by_job_settings(job)->deterministic) return; /* A plan comes into use at an arbitrary time. */
   struct by_group_plans *plans = plans_of(job);
   if (!plans) return;
   struct by_job_network *network = by_job_network_hold(job);

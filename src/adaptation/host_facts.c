@@ -38,7 +38,7 @@ static bool find_mac(const char *neighbours, const char *ip, const char *device,
 static bool read_route(const char *line, char *ip) {
   unsigned gateway;
   if (sscanf(line, "%*s %*x %x", &gateway) != 1 || !gateway) return false;
-  struct in_addr address = {.s_addr = (in_addr_t)gateway}; /* printed as it lies in memory */
+  struct in_addr address = {.s_addr = (in_addr_t)gateway}; /* The value is printed in the byte order of memory. */
   return inet_ntop(AF_INET, &address, ip, INET6_ADDRSTRLEN) != NULL;
 }
 

@@ -28,9 +28,9 @@
 enum {
   SMALL = 64,      /* Bytes of a small message. */
   LONG = 64 << 10, /* Bytes of a long message, which fits into the buffers of a socket. */
-  BATCHES = 4,     /* in a block */
-  MESSAGES = 25,   /* in a batch */
-  TRIPS = 25,      /* in a block */
+  BATCHES = 4,     /* Batches in a block. */
+  MESSAGES = 25,   /* Messages in a batch. */
+  TRIPS = 25,      /* Round trips in a block. */
   FLOATS = LONG / sizeof(float),
   BY_FIT_TEXT = 256
 };
@@ -278,7 +278,7 @@ static enum banyan_status measure_trips(struct fit *fit, double *out) {
 static enum banyan_status measure_block(struct fit *fit, uint32_t b, struct by_fit_samples *out) {
   double block;
   if (by_clock_now(&by_clock_system) >= fit->until) return too_late();
-  BY_TRY(measure_passing(fit, pass_bare, MESSAGES, &out->bare[b])); /* all that TLS has sent was taken */
+  BY_TRY(measure_passing(fit, pass_bare, MESSAGES, &out->bare[b])); /* All that TLS has sent was taken. */
   BY_TRY(measure_trips(fit, &out->trip[b]));
   BY_TRY(measure_passing(fit, pass_small, MESSAGES, &out->message[b]));
   BY_TRY(measure_passing(fit, pass_long, 1, &block));
@@ -392,7 +392,7 @@ void by_machine_fit(uint64_t max) {
   if (status == BANYAN_OK) return;
   if (status != BANYAN_ERR_ARGUMENT) {
     by_warn("plan", "the costs of this machine are measured again: %s", banyan_error_text());
-    (void)unlink(path); /* the usual ones are used if they cannot be measured now */
+    (void)unlink(path); /* The usual costs are used if they cannot be measured now. */
   }
   status = by_fit_measure(max, machine.encrypted, &samples);
   if (status == BANYAN_OK) status = by_fit_costs(&samples, &rates);

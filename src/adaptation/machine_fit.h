@@ -8,7 +8,7 @@
 
 #include "cost.h"
 
-enum { BY_FIT_BLOCKS = 8 /* an even number */ };
+enum { BY_FIT_BLOCKS = 8 /* It is even. */ };
 
 /* Seconds; each is the least of many in a block, since whatever disturbs makes them more. */
 struct by_fit_samples {

@@ -77,7 +77,7 @@ static enum banyan_status name_file(const char *folder, const struct by_network_
 
 /* ---- texts */
 
-/* Which host of the key, of those that are not found yet, has this text. */
+/* Returns which host of the key has this text, of those that are not found yet. */
 static uint32_t find_host(const struct by_network_key *key, const char *text, const uint32_t *place) {
   uint32_t h = 0;
   while (h < key->n && (place[h] != UINT32_MAX || strcmp(key->hosts[h], text) != 0)) h++;
@@ -157,7 +157,7 @@ static enum banyan_status read_topology(const struct by_doc_path *above, const c
   return hosts == n ? BANYAN_OK : by_doc_fail(&place, "has %u hosts, not %u", hosts, n);
 }
 
-/* A member that is a time: seconds before now. */
+/* Reads a member that is a time, as seconds before now. */
 static enum banyan_status read_age(const struct by_doc_path *above, const json_t *root, const char *field, double now,
                                    double *age) {
   struct by_doc_path place = {.above = above, .field = field};
@@ -170,7 +170,7 @@ static enum banyan_status read_age(const struct by_doc_path *above, const json_t
   return BANYAN_OK;
 }
 
-/* Whether the hosts stood in the same order then. */
+/* Returns whether the hosts were in the same order then. */
 static enum banyan_status read_order(const struct by_doc_path *above, const json_t *root, const uint32_t *place,
                                      uint32_t n, bool *same) {
   struct by_doc_path order_at = {.above = above, .field = "order"};
@@ -345,7 +345,7 @@ enum banyan_status by_network_cache_load(const char *folder, const struct by_net
   return status;
 }
 
-/* Whether name_file made this name, or by_cache_write made it of one. */
+/* Returns whether name_file made this name, or by_cache_write made it from one. */
 static bool is_of_cache(const char *name) {
   size_t prefix = strlen(PREFIX), digits = (size_t)2 * NAME_BYTES;
   return strncmp(name, PREFIX, prefix) == 0 && strspn(name + prefix, "0123456789abcdef") == digits &&

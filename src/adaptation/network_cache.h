@@ -16,23 +16,24 @@ enum { BY_NETWORK_CACHE_DAYS = 30, BY_NETWORK_TRIAL_DAYS = 1 };
 
 struct by_network_key {
   uint32_t n;
-  const char *const *hosts; /* what each host of the job knows of the network (by_host_facts) */
-  const char *planner;      /* what else a plan depends on, by_planning_describe; not part of what identifies it */
+  const char *const *hosts; /* What each host of the job knows of the network (by_host_facts). */
+  const char *planner;      /* What else a plan depends on (by_planning_describe); it does not identify the network. */
 };
 
-/* What was decided on the plan for hosts in this order, by this planner. */
+/* The decision on the plan for hosts in this order, by this planner. */
 enum by_network_decision {
-  BY_NETWORK_UNDECIDED, /* nothing, or too long ago */
-  BY_NETWORK_BUILTIN,   /* the built-in plans were not slower */
-  BY_NETWORK_PLANNED,   /* its plan is used */
+  BY_NETWORK_UNDECIDED, /* There is no decision, or it is too old. */
+  BY_NETWORK_BUILTIN,   /* The built-in plans were not slower. */
+  BY_NETWORK_PLANNED,   /* The plan is used. */
 };
 
 struct by_network_entry {
   struct by_measured measured;
-  uint32_t *place; /* which host of `measured` each host of the job is; NULL: the same. Owned */
+  uint32_t *place; /* The index in `measured` of each host of the job; NULL: the same. Owned. */
   enum by_network_decision decision;
-  char *plan; /* of BY_NETWORK_PLANNED: over the job's hosts, as text; NULL: it is to be made again. Owned */
-  double age; /* seconds since it was measured */
+  char
+      *plan; /* With BY_NETWORK_PLANNED: the plan over the job's hosts, as text; NULL: it is to be made again. Owned. */
+  double age; /* Seconds since it was measured. */
 };
 
 /* The entry of this network. Its owner calls by_network_entry_fini. BANYAN_ERR_ARGUMENT: there is none; other errors
@@ -42,7 +43,7 @@ BANYAN_CHECK enum banyan_status by_network_cache_load(const char *folder, const 
 /* Puts it in the place of what was there. Makes folders that do not exist, and removes entries that are too old. */
 BANYAN_CHECK enum banyan_status by_network_cache_store(const char *folder, const struct by_network_key *key,
                                                        const struct by_network_entry *entry);
-/* The same as text. `now`: seconds since 1970. */
+/* Reads an entry from text. `now`: seconds since 1970. */
 BANYAN_CHECK enum banyan_status by_network_entry_parse(const char *source, const char *text, size_t length,
                                                        const struct by_network_key *key, double now,
                                                        struct by_network_entry *out);
@@ -60,7 +61,7 @@ BANYAN_CHECK enum banyan_status by_network_file_create(const char *folder, const
                                                        struct by_network_entry *entry, struct by_network_file **out);
 /* NULL is allowed. Waits until what is being written is written. */
 void by_network_file_destroy(struct by_network_file *file);
-/* Whether it is being written. */
+/* Returns whether it is being written. */
 bool by_network_file_is_busy(const struct by_network_file *file);
 /* Has the entry written with this topology, of the same hosts, in a thread of its own; a failure is logged. A plan that
  * it holds is to be made again. Takes over the topology, on failure too. Not while it is busy. */
@@ -74,8 +75,8 @@ enum { BY_HOST_FACTS = 256 };
  * ("-": not known), and the MAC addresses of its gateways, of the address's family ("-": none, or not known yet).
  * `address` NULL: none. Asks the kernel, does not wait for others. `out` holds BY_HOST_FACTS and is returned. */
 const char *by_host_facts(const struct by_address *address, const char *interfaces, char *out);
-/* Of the texts of /proc/net/route or /proc/net/ipv6_route, and of neighbours in the format of /proc/net/arp: the MAC
- * addresses of gateways, without those that are not there; commas between. "-": there are none. */
+/* Finds the MAC addresses of gateways in the texts of /proc/net/route or /proc/net/ipv6_route, and of neighbours in the
+ * format of /proc/net/arp. Those that do not answer are left out; commas separate them. "-": there are none. */
 void by_host_facts_gateways(bool ipv6, const char *routes, const char *neighbours, char *out, size_t capacity);
 
 #endif

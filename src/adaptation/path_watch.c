@@ -63,8 +63,9 @@ static bool waits_for_answers(const struct by_meter *meter) {
   return meter->trip >= LONG && meter->recent < by_limit_queued * meter->trip;
 }
 
-/* A connection is given now more than the network takes and now less, so one moment says little of the time before. The
- * kernel keeps a rate until it has measured a better one, which may be long. */
+/* Counts whether a connection was limited by the network. It is given more than the network takes at one moment and
+ * less at another, so one moment says little of the time before. The kernel keeps a rate until it has measured a better
+ * one, which may take long. */
 static void count(const struct by_path_look *before, struct by_path_seen *seen) {
   const struct by_path_seen none = {0}, *then = find(before, seen->process);
   if (!then) then = &none;
@@ -100,8 +101,8 @@ void by_path_watch_glance(struct by_path_watch *watch) {
 
 /* ---- from one look to the next */
 
-/* Whether it was the network that let no more through: more was given to it than it took, or, as all may be on its way
- * at once, there was much of it on its way for most of the part of the time that was busy. */
+/* Returns whether the network let no more through: it was given more than it took, or much was in flight for most of
+ * the busy time, since all data may be in flight at once. */
 static bool was_enough(const struct by_path_seen *then, const struct by_path_seen *now, double part) {
   if (now->glances < then->glances) return false; /* The count began again after a lack of memory. */
   uint32_t loaded = now->loaded - then->loaded;
@@ -110,7 +111,8 @@ static bool was_enough(const struct by_path_seen *then, const struct by_path_see
          (loaded >= TWICE && loaded >= by_limit_nearly_all * part * (now->glances - then->glances));
 }
 
-/* Of short bursts most of the time goes by until the last answer comes: of these the kernel's own rate is nearer. */
+/* Computes what a path shows. Of short bursts, most of the time passes until the last answer comes, so the kernel's own
+ * rate is nearer. */
 static struct by_cluster_path measure(const struct by_path_seen *then, const struct by_path_seen *now, double seconds) {
   const struct by_meter *before = &then->meter, *after = &now->meter;
   double bits = 8 * (double)(after->bytes - before->bytes), held = (double)(after->held - before->held) * 1e-6;
@@ -169,7 +171,7 @@ static struct by_path_usual *find_usual(struct by_path_watch *watch, const char 
   return i < watch->n_usual ? &watch->usual[i] : NULL;
 }
 
-/* In the place of the host that was not looked at for longest: many helpers come and go in a long job. */
+/* Takes the slot of the host that was not looked at for longest, since many helpers come and go in a long job. */
 static struct by_path_usual *add_usual(struct by_path_watch *watch, const char *to) {
   struct by_path_usual *usual = watch->usual;
   for (uint32_t i = 1; i < watch->n_usual; i++)
@@ -179,7 +181,8 @@ static struct by_path_usual *add_usual(struct by_path_watch *watch, const char *
   return usual;
 }
 
-/* What passes elsewhere becomes less too, where a job waits for a slow path; and what has passed there counts. */
+/* Returns whether a path has changed much. If a job waits for a slow path, other paths carry less too, so what they
+ * carried counts. */
 static bool is_news(struct by_path_watch *watch, const struct by_cluster_path *paths, uint32_t n) {
   bool news = false;
   for (uint32_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-/* What this rank's connections show of the network: how much they carried of late, and how fast while that was what
- * the network let them carry. The kernel counts it anyhow; here it is only looked at. On the loop's thread. */
+/* What this rank's connections show of the network: how much they carried recently, and how fast while the network was
+ * their limit. The kernel counts it; here it is only read. On the loop's thread. */
 #ifndef BY_ADAPTATION_PATH_WATCH_H
 #define BY_ADAPTATION_PATH_WATCH_H
 
@@ -9,7 +9,7 @@
 
 enum { BY_PATH_GLANCES = 4 /* Glances for each look. */, BY_PATH_LOOKS = 4 /* Usual looks in each interval. */ };
 
-/* What was counted of the connections to each peer, by its number, at one time. */
+/* The counters of the connections to each peer, by its number, at one time. */
 struct by_path_look {
   uint64_t at;
   uint32_t n, capacity;
@@ -21,14 +21,14 @@ struct by_path_look {
   } * seen;
 };
 
-/* What the connections to a host did of late. */
+/* What the connections to a host did recently. */
 struct by_path_usual {
   const char *to;
   uint64_t at; /* When it was last looked at. */
   struct by_path_recent bandwidth, sent;
 };
 
-/* A path for each other host. */
+/* The paths to other hosts, one for each. */
 struct by_path_list {
   uint32_t n;
   struct by_cluster_path paths[BY_CLUSTER_PATHS];

@@ -14,8 +14,8 @@
 #include "text.h"
 #include "thresholds.h"
 
-/* With each plan, the first one of which connects. Plans that are predicted to be of nearly the same speed are called
- * in turn for some rounds, and for more where calls with one plan differ by more than the plans do. */
+/* Numbers of calls with each plan; the first one connects. Plans that are predicted to be nearly equally fast are
+ * called in turn for some rounds, and for more if calls with one plan differ by more than the plans do. */
 enum { CALLS = 3, CALLS_IN_TURN = 2, ROUNDS = 3, MAX_ROUNDS = 5 };
 
 /* What rank 0 has all ranks do. */
@@ -79,8 +79,8 @@ bool by_plan_trial_won(const struct by_plan_rounds *rounds, bool sure) {
   return rounds->ours.min * fmax(scatter(&rounds->ours), scatter(&rounds->builtin)) < rounds->builtin.min;
 }
 
-/* What disturbs one call of two makes them differ by as much as the plans do, and the plan seem slower than was
- * predicted if it disturbs both: then a round more tells. */
+/* A disturbance of one call of two makes them differ by as much as the plans do, and of both makes the plan seem slower
+ * than predicted. Then one more round shows more. */
 bool by_plan_trial_is_over(const struct by_plan_rounds *rounds, bool sure) {
   if (rounds->n == MAX_ROUNDS || rounds->single) return true;
   if (rounds->ours.min > by_limit_error * rounds->builtin.min) return !sure || rounds->n > 1;

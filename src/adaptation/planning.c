@@ -35,7 +35,7 @@ uint32_t by_planning_node_of(const struct by_topology *topology, const char *hos
   return node == BY_TOPOLOGY_SEVERAL ? UINT32_MAX : node;
 }
 
-/* `order`: the h-th host is the order[h]-th node that takes part; NULL: the h-th. */
+/* Assigns hosts to nodes in order: the h-th host is the order[h]-th node that takes part; `order` NULL: the h-th. */
 static enum banyan_status take_in_order(const struct by_job *job, const struct by_topology *topology,
                                         const uint32_t *order, uint32_t *nodes) {
   uint32_t n = 0;
@@ -130,8 +130,8 @@ static uint32_t next_that_helps(const struct by_topology *topology, const uint32
   return UINT32_MAX;
 }
 
-/* Where the helpers that came stand: at the nodes of their names, else at those that may help, one after the other.
- * Behind the `n_hosts` in `nodes`; returns how many do. */
+/* Finds the nodes of the helpers that came: those of their names, else those that may help, one after the other. Adds
+ * them after the `n_hosts` in `nodes`, and returns their number. */
 static uint32_t find_helpers(const struct by_job *job, const struct by_topology *topology, uint32_t *nodes,
                              uint32_t n_hosts) {
   const struct by_member *members = by_job_members(job);
@@ -168,7 +168,7 @@ static bool has_trees(const struct by_plan *plan) {
   return v < plan->n_vertices;
 }
 
-/* Whether each of the plan's in-network trees has a server of its host. */
+/* Returns whether each of the plan's in-network trees has a server of its host. */
 static bool has_servers(const struct by_job *job, const struct by_plan *plan) {
   const struct by_member *members = by_job_members(job);
   for (uint32_t v = plan->n_ranks; v < plan->n_vertices; v++) {
@@ -212,7 +212,7 @@ static void log_control(const struct by_controller_trees *control) {
           control->cut ? ": a ring, cut open" : "");
 }
 
-/* How many ranks run on each of n nodes. The caller frees them. */
+/* Counts the ranks on each of n nodes. The caller frees the result. */
 static double *count_ranks(const struct by_job *job, uint32_t n, const uint32_t *place) {
   double *ranks_on = calloc(n, sizeof *ranks_on);
   for (uint32_t r = 0; ranks_on && r < by_job_size(job); r++) ranks_on[place[by_job_hosts(job)->of[r]]]++;
@@ -235,12 +235,12 @@ void by_planning_costs(const struct by_job *job, struct by_cost_rates *rates) {
   if (!by_job_settings(job)->deterministic) by_machine_costs_use(rates);
 }
 
-/* `n` different nodes, of which the h-th host is the place[h]-th; behind them is room for helpers. */
+/* `n` different nodes, of which the h-th host is the place[h]-th, followed by capacity for helpers. */
 struct places {
   uint32_t *nodes, n, *place;
 };
 
-/* With in-network trees to servers that came with the job. BANYAN_ERR_UNSUPPORTED: there are no such. */
+/* Plans with in-network trees to servers that came with the job. BANYAN_ERR_UNSUPPORTED: there are none. */
 static enum banyan_status plan_switches(const struct by_job *job, const struct by_topology *topology, const char *name,
                                         struct by_planner_options options, struct by_planned *planned) {
   uint32_t *servers = calloc(by_job_founders(job), sizeof *servers);

@@ -29,15 +29,17 @@ BANYAN_CHECK enum banyan_status by_forecast_make(const struct by_topology *topol
                                                  struct by_forecast *out);
 
 struct by_planning_options {
-  bool in_order; /* the h-th host is the h-th node that takes part, as where it was measured. Else hosts are the nodes
-                    of their names (by_topology_find_host); where no host has such a node, the same, with a warning */
-  const uint32_t *nodes;          /* the node of each host, where that is known, in place of in_order */
-  enum banyan_plan_source source; /* of plans, with `nodes` at rank 0; at all ranks alike. BUILTIN: by in_order */
-  const uint32_t *order;          /* in_order: the h-th host is the order[h]-th such node; NULL: the h-th */
-  const char *plan; /* a plan that was made before, over the job's hosts, as text; NULL: the planner makes one */
-  char **made;      /* rank 0: where the job has a plan, its text, which the caller frees, or NULL: out of memory;
-                       NULL: nobody asks */
-  bool may_fail;    /* then the job has its built-in plans, with a warning, and keeps no topology; else it ends */
+  bool in_order; /* The h-th host is the h-th node that takes part, as where it was measured. Otherwise hosts are the
+                    nodes of their names (by_topology_find_host); if no host has such a node, they are taken in order
+                    with a warning. */
+  const uint32_t *nodes;          /* The node of each host, if that is known, in place of in_order; else NULL. */
+  enum banyan_plan_source source; /* Source of plans, with `nodes`, at all ranks; BUILTIN: in_order decides. */
+  const uint32_t *order;          /* With in_order, the h-th host is the order[h]-th such node; NULL: the h-th. */
+  const char *plan; /* A plan over the job's hosts that was made before, as text; NULL: the planner makes one. */
+  char **made;      /* At rank 0: receives the text of the job's plan, which the caller frees, NULL if out of memory; or
+                       NULL. */
+  bool may_fail; /* If planning fails, the job has its built-in plans, with a warning, and keeps no topology; otherwise
+                    it ends. */
   struct by_forecast *forecast; /* NULL: any plan is used. Else it is rank 0's forecast, and a plan is used only if that
                                    is hopeful; for hosts in order */
 };
@@ -50,11 +52,11 @@ BANYAN_CHECK enum banyan_status by_planning_for_all(struct banyan_comm *comm, st
 /* Changes the rates to those kept for this machine, but in a deterministic job, as they may have been measured. Log as
  * by_machine_costs_use. */
 void by_planning_costs(const struct by_job *job, struct by_cost_rates *rates);
-/* What a plan for this job depends on besides its network, in a line: the planner and its settings, costs, how many
- * ranks hosts have. Log as by_planning_costs. */
+/* Adds a line that describes what a plan for this job depends on besides its network: the planner and its settings,
+ * costs, and how many ranks hosts have. Log as by_planning_costs. */
 void by_planning_describe(const struct by_job *job, struct by_text *text);
-/* Rank 0: adds a plan over the job's hosts as JSON; nothing where all are one node. Takes as long as the planner does,
- * and no lock: for any thread, while the context lives. */
+/* Rank 0: adds a plan over the job's hosts as JSON; nothing if all are one node. Takes as long as the planner does, and
+ * no lock. Any thread, while the job lives. */
 BANYAN_CHECK enum banyan_status by_planning_print(const struct by_job *job, const struct by_job_network *network,
                                                   struct by_text *text);
 /* Rank 0 of a managed job, on the loop's thread: keeps the manager's topology of its hosts, which are the nodes of
@@ -75,7 +77,7 @@ BANYAN_CHECK enum banyan_status by_planning_propose(struct by_job *job, struct b
 uint32_t by_planning_node_of(const struct by_topology *topology, const char *host);
 /* The job ends on all ranks, which wait for a plan. Returns `status`, with the whole text. */
 enum banyan_status by_planning_fail(struct banyan_comm *comm, enum banyan_status status);
-/* Whether all hosts of the job are nodes by their names. False: the error's text says which is not. */
+/* Returns whether all hosts of the job are nodes by their names. False: the error's text names one that is not. */
 bool by_planning_knows_hosts(const struct by_job *job, const struct by_topology *topology);
 
 #endif

@@ -89,7 +89,7 @@ static void set_state(struct by_replanner *r, enum state state) {
 
 /* ---- reports */
 
-/* A helper is at the node of its name. */
+/* Returns the node of a process; a helper is at the node of its name. */
 static uint32_t node_of(const struct by_replanner *r, uint32_t process) {
   const struct by_job *job = r->job;
   if (process < by_job_size(job)) return r->base->nodes[by_job_hosts(job)->of[process]];
@@ -137,7 +137,7 @@ static void take_report(void *context, uint32_t process, const struct by_path_me
 
 /* ---- planning */
 
-/* bit/s of input that large calls by the plan get. */
+/* Computes the rate of input, in bit/s, that large calls by the plan get. */
 static enum banyan_status find_rate(const struct by_job *job, const struct by_job_network *network,
                                     const struct by_plan *plan, double *out) {
   struct by_plan_load load;
@@ -179,7 +179,7 @@ static enum banyan_status plan(const struct by_job *job, struct planning *p) {
 
 static void look_whether_planned(void *context);
 
-/* Where the loop has no room for a task, the next tick sees it. */
+/* Plans on the thread. If the loop has no capacity for a task, the next tick sees the result. */
 static void *plan_main(void *argument) {
   struct by_replanner *r = argument;
   struct planning *p = &r->planning;
@@ -252,7 +252,8 @@ static void decided(void *context, uint64_t at, const char *why) {
   r->pair = (struct by_trial_pair){0};
 }
 
-/* A plan switch that makes no call faster is for links that others use, too, and that only seem slow. */
+/* Handles the end of a trial. A plan switch that makes no call faster is for links that others use, too, and that only
+ * seem slow. */
 static void trial_over(void *context, enum by_trial_verdict verdict, bool second) {
   struct by_replanner *r = context;
   bool at_start = r->tries;
@@ -485,7 +486,7 @@ void by_replan_destroy(struct by_replanner *r) {
   free(r);
 }
 
-/* A loop that has much to do may have no room for it for a while. */
+/* Posts the start; a busy loop may have no capacity for it for a while. */
 static enum banyan_status post_begin(struct by_replanner *r) {
   enum { TRIES = 100, PAUSE_US = 10000 };
   for (int i = 1;; i++) {

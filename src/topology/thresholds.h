@@ -1,6 +1,8 @@
-/* The thresholds of planning from measurement, one a row: what it is, its unit, the reason for its value, and the test
- * that fails if it is twice or half as large (unit/test_thresholds checks that the tests named here exist). Values that
- * follow from others are derived where they are used. Sizes of tables, limits of messages and the like are not here. */
+/* The thresholds of planning from measurement, one a row: what it is, its unit, the reason for its value, and a test
+ * that shows its effect (unit/test_thresholds checks that these exist). Tests of unit, prop and sim fail if the value
+ * is twice or half as large, but for by_limit_decided and by_limit_trial_time; those of net run in real time, and show
+ * that plans come about with these values. Values that follow from others are derived where they are used. Sizes of
+ * tables, limits of messages and the like are not here. */
 #ifndef BY_TOPOLOGY_THRESHOLDS_H
 #define BY_TOPOLOGY_THRESHOLDS_H
 
@@ -152,7 +154,7 @@ static const double by_limit_likely_rate = 5e8;
 static const double by_limit_measure_time = 0.75;
 /* Seconds: a measurement that fails sooner is repeated. net/test_measure: until_shows */
 static const double by_limit_patience = 0.4;
-/* Factor between the rates of probes that count as equal. unit/test_network_cache: test_compare */
+/* Factor between the rates of probes that count as equal. net/test_measure: until_shows */
 static const double by_limit_max_off = 1.25;
 /* Seconds of an experiment at least and at most: shapers and buffers take what starts at once, and few experiments that
  * are long tell less than many. net/test_measure: found */
