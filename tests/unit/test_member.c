@@ -110,7 +110,7 @@ static void test_there_and_back(void **state) {
 /* ---- hosts and machines ---- */
 
 enum { MOST = 60 };
-static char machines[MOST][8], hosts[MOST][8];
+static char machines[MOST][16], hosts[MOST][16];
 
 static void fill(struct by_job *job, struct by_member *members, struct by_rng *rng) {
   uint32_t kinds = 1 + (uint32_t)by_rng_below(rng, job->size);
