@@ -18,7 +18,7 @@
 #include "rng.h"
 #include "socket.h"
 #include "stream.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 enum {
   IN_RACK = 32,

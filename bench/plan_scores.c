@@ -15,14 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "graph_topology.h"
+#include "graph.h"
 #include "lp.h"
 #include "manager.h"
 #include "plan_request.h"
 #include "rates.h"
 #include "rng.h"
 #include "text.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 enum { MOST_JOBS = 64, INTERVALS = 60, APART = 4, ROUNDS = 600 };
 static const double near_enough = 0.995, smoothing = 0.7, beginning = 1000;

@@ -1,5 +1,5 @@
 // simgrid_check [quick | TOPOLOGY PLAN BYTES]: the same AllReduce in our simulator and in SimGrid, and how far apart
-// their times are. Both run the same messages with the same dependencies (src/planner/simulate/traffic.h says what may
+// their times are. Both run the same messages with the same dependencies (src/planner/simulate/simulate.h says what may
 // be sent next); what differs is who shares the links and keeps the time. SimGrid's model is CM02 without its factors
 // for TCP, which is max-min fair; delays stand outside of it, so that a chunk can be on its way while the next one is
 // being sent. Ends with 1 if a difference is above 0.01 %.
@@ -17,8 +17,7 @@
 
 extern "C" {
 #include "simulate.h"
-#include "topology_synth.h"
-#include "traffic.h"
+#include "topology_formats.h"
 }
 
 namespace sg = simgrid::s4u;

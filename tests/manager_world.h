@@ -9,7 +9,7 @@
 #include "check.h"
 #include "job_key.h"
 #include "manager.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 enum { WORLD_HOSTS = 64, WORLD_JOBS = 16, WORLD_SWITCHES = 16, WORLD_CELLS = 64 };
 

@@ -5,9 +5,9 @@
 #include <math.h>
 
 #include "grow.h"
-#include "leader.h"
 #include "packing.h"
 #include "plan_make.h"
+#include "topology.h"
 
 static const double check_slack = 1e-9; /* relative tolerance of the check */
 

@@ -18,12 +18,11 @@
 #include "machine_fit.h"
 #include "measure.h"
 #include "network_cache.h"
-#include "planner_options.h"
+#include "planner.h"
 #include "planning.h"
 #include "text.h"
 #include "thresholds.h"
 #include "topology_formats.h"
-#include "topology_synth.h"
 #include "trial.h"
 
 /* ---- plans of jobs that were given none */

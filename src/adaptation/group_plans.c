@@ -11,8 +11,7 @@
 #include "descriptor.h"
 #include "log.h"
 #include "plan_switch.h"
-#include "planner_options.h"
-#include "planner_share.h"
+#include "planner.h"
 #include "planning.h"
 #include "text.h"
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "cost_machine.h"
+#include "cost.h"
 #include "descriptor.h"
 #include "log.h"
 #include "order.h"

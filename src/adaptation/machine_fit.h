@@ -1,5 +1,5 @@
 /* What messages cost on this machine, so that rank 0 plans with its own costs and not with usual ones: measured once
- * over TCP from this process to itself, before a job's first call, and kept in the machine's file (cost_machine.h). */
+ * over TCP from this process to itself, before a job's first call, and kept in the machine's file (cost.h). */
 #ifndef BY_ADAPTATION_MACHINE_FIT_H
 #define BY_ADAPTATION_MACHINE_FIT_H
 

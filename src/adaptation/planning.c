@@ -10,12 +10,12 @@
 #include <banyan/comm.h>
 
 #include "clock.h"
-#include "cost_machine.h"
+#include "cost.h"
 #include "job_network.h"
 #include "log.h"
 #include "plan_make.h"
 #include "plan_switch.h"
-#include "planner_options.h"
+#include "planner.h"
 #include "plans.h"
 #include "switched_tree.h"
 #include "text.h"

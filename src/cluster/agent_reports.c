@@ -9,9 +9,9 @@
 
 #include "key_ring.h"
 #include "log.h"
-#include "plan_methods.h"
+#include "plan.h"
 #include "plan_switch.h"
-#include "planner_options.h"
+#include "planner.h"
 
 void by_agent_client_send(struct by_agent_client *link, const struct by_cluster_message *message) {
   struct by_text text;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "control_tree.h"
-#include "plan_control.h"
+#include "plan_make.h"
 #include "submitter.h"
 
 /* All ranks' places, by rank of the communicator. */

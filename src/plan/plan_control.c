@@ -1,12 +1,11 @@
 /* Checks, copies, expands, reads and prints the control tree of a plan. */
-#include "plan_control.h"
+#include "plan_make.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
 
 #include "json_doc.h"
-#include "plan_make.h"
 
 #define bad(...) by_fail(BANYAN_ERR_PLAN, __VA_ARGS__)
 

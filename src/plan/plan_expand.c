@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "plan.h"
-#include "plan_control.h"
 #include "plan_make.h"
 
 /* The ranks on each host: rank[start[h]] .. rank[start[h + 1] - 1], ascending. */

@@ -7,7 +7,6 @@
 #include "file.h"
 #include "json_doc.h"
 #include "plan.h"
-#include "plan_control.h"
 #include "plan_make.h"
 #include "text.h"
 

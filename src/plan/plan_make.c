@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan_control.h"
-
 /* Sums closer to 1 are not changed, so that a plan that is printed and read keeps every bit. */
 static const double rounding = 1e-9;
 

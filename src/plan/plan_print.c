@@ -6,7 +6,7 @@
 
 #include "json_doc.h"
 #include "plan.h"
-#include "plan_control.h"
+#include "plan_make.h"
 #include "text.h"
 
 static void add_name(struct by_text *text, const struct by_plan *plan, uint32_t vertex) {

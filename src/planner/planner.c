@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "own_classes.h"
+#include "plan.h"
 #include "plan_make.h"
-#include "plan_methods.h"
 #include "plan_order.h"
 
 /* Another class must be faster by `worth`, otherwise larger buffers' plan is used. Candidates within `nearly` count as

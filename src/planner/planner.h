@@ -1,5 +1,5 @@
 /* The planner makes from a topology a plan that runs, with a bound that proves how good it is. It combines the graph
- * (graph_topology.h), a bound, trees, and the plan (packing.h). For each size of buffer it weighs those trees against a
+ * (graph.h), a bound, trees, and the plan (packing.h). For each size of buffer it weighs those trees against a
  * low tree, rings and other built-ins by predicted time (cost.h). Pure: no I/O, no clock; equal seeds give equal plans.
  */
 #ifndef BY_PLANNER_PLANNER_H
@@ -11,7 +11,6 @@
 #include "cost.h"
 #include "embed.h"
 #include "graph.h"
-#include "graph_topology.h"
 #include "packing.h"
 #include "plan.h"
 #include "topology.h"
@@ -117,5 +116,112 @@ void by_planned_put_json(const struct by_planned *planned, const struct by_topol
  * percent. The caller owns *out. Cost: the plan's size. */
 BANYAN_CHECK enum banyan_status by_planner_find_alternative(const struct by_planned *planned, double within,
                                                             struct by_plan **out);
+
+/* The options of the planner. One table makes the options of `banyan plan` and the keys of BANYAN_PLANNER, with the
+ * same names and limits. Pure. */
+
+/* Rows: key, name, letter on the command line (0: none), name of the value, help. */
+#define BY_PLANNER_KEYS(X)                                                                                             \
+  X(TREES, "trees", 'k', "K", "for a TOPOLOGY: largest number of trees; default 8")                                    \
+  X(MAX_HEIGHT, "max-height", 0, "H", "largest height of a tree, in hops or seconds")                                  \
+  X(HEIGHT_METRIC, "height-metric", 0, BY_PLANNER_METRICS, "unit of heights; default hops")                            \
+  X(MIN_RATE, "min-rate", 0, "RATE", "smallest rate of a tree, \"100m\"")                                              \
+  X(TOLERANCE, "tolerance", 0, "PART",                                                                                 \
+    "part of the throughput that may be lost for lower trees;\ndefault 0.05, with more than 8 trees 0.01")             \
+  X(SEED, "seed", 0, "N", "seed of the search; default 1")                                                             \
+  X(METHOD, "method", 0, BY_PLANNER_METHODS,                                                                           \
+    "few: at most K low trees (default); exact: all trees that the\nlargest throughput needs; weights: nearly that, "  \
+    "for large\ntopologies; cluster: a few of many candidates, for a job on a\nshared cluster; in-network: trees to "  \
+    "servers through\naggregating switches")                                                                           \
+  X(WAYS, "ways", 0, "LIST", "for cluster: what may be used, of " BY_PLAN_METHODS ";\ndefault: all")                   \
+  X(TREE_PENALTY, "tree-penalty", 0, "PART",                                                                           \
+    "for cluster: another tree must save this part of the time;\ndefault 0.01")                                        \
+  X(STEPS, "steps", 0, "Z", "for cluster: weights are tried in steps down to 1/Z; default 16")                         \
+  X(COST, "cost", 0, "NAME=VALUE,...",                                                                                 \
+    "costs for predicted times: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; see docs/measurements")                \
+  X(FAN_OUT, "fan-out", 0, "D",                                                                                        \
+    "for the control tree: most children of a rank; default: derived\nfrom delay and costs of messages")               \
+  X(CONTROL_HEIGHT, "control-height", 0, "H", "for the control tree: most hops to the root; default: the\nminimum")    \
+  X(CONTROL_DISTANCE, "control-distance", 0, "D",                                                                      \
+    "for the control tree: most links, or seconds, between a rank and\nits parent; default: the minimum")
+
+enum by_planner_key {
+#define BY_PLANNER_KEY(key, ...) BY_PLANNER_##key,
+  BY_PLANNER_KEYS(BY_PLANNER_KEY)
+#undef BY_PLANNER_KEY
+      BY_PLANNER_N_KEYS
+};
+
+/* The given texts, by enum by_planner_key; NULL: not given. Borrowed. */
+struct by_planner_texts {
+  const char *of[BY_PLANNER_N_KEYS];
+};
+
+/* Sets the options that are given. They also determine what is weighed beside the trees: a method or limits select such
+ * trees for all sizes. `before` precedes names in errors: "--". All errors are BANYAN_ERR_ARGUMENT or
+ * BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_planner_options_read(const struct by_planner_texts *texts, const char *before,
+                                                        struct by_planner_options *options);
+/* Like by_planner_options_read for one text, "trees=8,max-height=4,ways=ring+tree": lists in a value have "+" for the
+ * comma, and names may omit "max-" and "min-". Errors name the item by number and text, and list the keys if a key is
+ * unknown; a key may be given once. NULL: nothing is given. */
+BANYAN_CHECK enum banyan_status by_planner_options_parse(const char *text, struct by_planner_options *options);
+
+/* What such a text asks of the plans that a manager makes, which are those of the method cluster. 0: not given. */
+struct by_planner_managed {
+  uint32_t ways; /* enum by_plan_method */
+  double tree_penalty;
+  uint32_t steps, trees;
+};
+/* All 0 if the text has another method, or none. Errors as above. */
+BANYAN_CHECK enum banyan_status by_planner_managed_parse(const char *text, struct by_planner_managed *out);
+
+/* Plans the groups of one job that call at the same time over the same links, such as the data-parallel and the
+ * model-parallel groups of a mesh.
+ *
+ * Trees are packed for all groups together, every group at the same rate: the graphs of the groups become one graph,
+ * whose spanning trees consist of one tree of each group. That proves a bound for all together. A group that calls
+ * alone may be slower with such trees than with its own, so plans are judged by their worst loss: of that bound, and of
+ * each group's bound alone. A second packing minimises this loss: in it a group may load a link only so far that its
+ * loss alone does not exceed that of all together. Then each link is divided between the groups whose trees need it, in
+ * proportion to their load, and each group is planned with its part of the capacities. Pure: no I/O, no clock. */
+
+enum by_share_choice {
+  BY_SHARE_CURRENT, /* the group keeps its present plan */
+  BY_SHARE_ALONE,   /* the plan of the group alone */
+  BY_SHARE_JOINT,   /* a new plan: by_share_set.plan */
+};
+
+/* The hosts of a group, or of several groups on the same hosts. */
+struct by_share_set {
+  const uint32_t *nodes; /* two or more distinct nodes: the ranks of its plans */
+  uint32_t n_nodes;
+  uint32_t groups;               /* the number of groups on these hosts, >= 1 */
+  const struct by_plan *alone;   /* the plan that by_planner_run makes for them, with its bound */
+  const struct by_plan *current; /* the plan in use; NULL: none */
+  /* The following fields are results. */
+  enum by_share_choice choice;
+  struct by_plan *plan; /* for BY_SHARE_JOINT, owned by the caller; else NULL */
+};
+
+struct by_shared {
+  double rate;     /* bit/s of input of each group when all call at the same time */
+  double bound;    /* proven: no set of trees gives every group more at the same time */
+  double loss;     /* the worst bound / rate, for all groups together and for each alone; >= 1 */
+  double min_loss; /* proven: no trees have a smaller loss; 1: not known */
+};
+
+enum {
+  BY_SHARE_MAX = 64 /* the limit of sets that are planned together */,
+  BY_SHARE_MAX_GROUPS = 64 /* the limit of groups of a set that are counted */
+};
+
+/* Chooses the plans of n sets of hosts, 1 .. BY_SHARE_MAX. `options` are those of by_planner_run; its participants and
+ * helpers are ignored. Present plans stay unless the others lose less by a twentieth. On failure no set has a plan.
+ * Errors: those of by_graph_of_topology, by_plan_load_init and by_planner_run. Cost: a packing over all sets, and if
+ * their own plans do not share links well, another one and a plan for each. */
+BANYAN_CHECK enum banyan_status by_planner_share(const char *name, const struct by_topology *topology,
+                                                 const struct by_planner_options *options, struct by_share_set *sets,
+                                                 uint32_t n, struct by_shared *out);
 
 #endif

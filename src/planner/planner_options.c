@@ -1,5 +1,5 @@
 /* Parses the options of the planner. */
-#include "planner_options.h"
+#include "planner.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Plans the groups of one job together. */
-#include "planner_share.h"
+#include "planner.h"
 
 #include <math.h>
 #include <stdlib.h>

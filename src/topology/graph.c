@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "leader.h"
+#include "topology.h"
 
 #define bad(...) by_fail(BANYAN_ERR_ARGUMENT, __VA_ARGS__)
 

@@ -1,7 +1,7 @@
 /* Makes the graph of a topology: first it selects the pairs of vertices that get an edge, then finds the paths of one
  * destination after the other, then adds the edges. A path is a list of steps, one for each bundle of links on it: 2 *
  * bundle + direction. */
-#include "graph_topology.h"
+#include "graph.h"
 
 #include <math.h>
 #include <stdlib.h>

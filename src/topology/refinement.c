@@ -1,5 +1,5 @@
 /* Refines measured rates of links with the results of probes and calls, and chooses the next probe. */
-#include "refinement.h"
+#include "network_estimate.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -107,4 +107,23 @@ void by_topology_print(const struct by_topology *topology, struct by_text *text)
  * large. */
 BANYAN_CHECK enum banyan_status by_topology_copy(const struct by_topology *topology, struct by_topology **out);
 
+/* Extracts the part of a topology that concerns some of its hosts: they, and everything that packets between them may
+ * cross. */
+
+/* Repeatedly removes nodes with one link that are none of the n hosts, since no path between others passes them. Nodes
+ * and links keep their order, names, rates, use and delays. The n hosts take part; remaining other hosts and switches
+ * only forward. The caller owns *out. BANYAN_ERR_TOPOLOGY: the hosts cannot reach each other over residual capacity.
+ * Cost: nodes + links. */
+BANYAN_CHECK enum banyan_status by_topology_part(const struct by_topology *topology, const uint32_t *hosts, uint32_t n,
+                                                 struct by_topology **out);
+
+/* Disjoint sets of vertices: above[v] is nearer to the leader of v's set, and above[v] == v for the leader itself
+ * (Tarjan 1975, with path halving). To join two sets, set the `above` of one leader to the other. */
+
+/* Returns the leader of v's set. Amortised cost: about constant. */
+static inline uint32_t by_find_leader(uint32_t *above, uint32_t v) {
+  while (above[v] != v) v = above[v] = above[above[v]];
+  return v;
+}
+
 #endif

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cost_machine.h"
+#include "cost.h"
 #include "plan_make.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 #undef NDEBUG
 #include <assert.h>

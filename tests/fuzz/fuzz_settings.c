@@ -8,7 +8,7 @@
 #include "address.h"
 #include "dialer.h"
 #include "engine.h"
-#include "planner_options.h"
+#include "planner.h"
 #include "settings.h"
 #include "socket.h"
 

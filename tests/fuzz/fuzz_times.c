@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plan_topology.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 #undef NDEBUG
 #include <assert.h>

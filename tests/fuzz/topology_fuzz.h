@@ -9,7 +9,6 @@
 
 #include "topology.h"
 #include "topology_formats.h"
-#include "topology_synth.h"
 
 enum { BY_FUZZ_MOST_TEXT = 300 };
 

@@ -7,7 +7,7 @@
 #include "check.h"
 #include "control_tree.h"
 #include "rng.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 enum { PROBLEMS = 1500, MOST = 4, GRAPHS = 3000, TREES = 60 };
 

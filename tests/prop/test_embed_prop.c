@@ -10,7 +10,7 @@
 #include "planner.h"
 #include "rng.h"
 #include "text.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 enum { ROUNDS = 40, MOST_HELPERS = 8, MOST_SERVERS = 3, MOST_ENUMERATED = 3, ENUMERATED = 24 };
 

@@ -11,7 +11,6 @@
 #include "check.h"
 #include "graph.h"
 #include "graph_limits.h"
-#include "graph_topology.h"
 #include "grow.h"
 #include "packing.h"
 #include "packing_check.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "check.h"
-#include "path_tree.h"
 #include "placement.h"
 #include "rng.h"
 #include "switched_tree.h"

@@ -9,10 +9,9 @@
 #include "plan.h"
 #include "plan_make.h"
 #include "planner.h"
-#include "planner_share.h"
 #include "schedule_check.h"
 #include "text.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 static const char *const topologies[] = {
     "star:4,nic=500m",

@@ -7,12 +7,12 @@
 
 #include "schedule_plans.h"
 
-#include "graph_topology.h"
+#include "graph.h"
 #include "plan_load.h"
 #include "planner.h"
 #include "simulate.h"
+#include "topology_formats.h"
 #include "topology_make.h"
-#include "topology_synth.h"
 
 /* --- fair shares --- */
 

@@ -8,7 +8,7 @@
 #include "text.h"
 #include "topology_draw.h"
 #include "topology_fluid.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 enum { MOST = 64 };
 

@@ -6,9 +6,9 @@
 #include "check.h"
 #include "rng.h"
 #include "text.h"
+#include "topology_formats.h"
 #include "topology_make.h"
 #include "topology_same.h"
-#include "topology_synth.h"
 
 enum { ROUNDS = 500, MOST_NODES = 30, MOST_LINKS = 80 };
 

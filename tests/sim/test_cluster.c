@@ -11,7 +11,7 @@
 #include "agent.h"
 #include "clock.h"
 #include "manager.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 #define JOB "0123456789abcdef0123456789abcdef"
 

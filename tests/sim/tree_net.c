@@ -2,7 +2,7 @@
 
 #include "check.h"
 #include "clock.h"
-#include "switched_groups.h"
+#include "switched_tree.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,12 +10,11 @@
 
 #include "check.h"
 #include "lp.h"
-#include "max_flow.h"
 #include "rng.h"
 #include "text.h"
 #include "topology.h"
+#include "topology_formats.h"
 #include "topology_make.h"
-#include "topology_synth.h"
 
 enum { MOST = 64 };
 static const double gbit = 1e9;

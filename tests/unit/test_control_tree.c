@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "check.h"
-#include "graph_topology.h"
+#include "graph.h"
 #include "plan_load.h"
 #include "plan_make.h"
 #include "plan_order.h"
 #include "rng.h"
 #include "text.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 static void open_near(const char *text, struct by_topology **topology, struct by_nearness *near) {
   assert_ok(by_topology_named(text, topology));

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "cost_machine.h"
-#include "topology_synth.h"
+#include "cost.h"
+#include "topology_formats.h"
 
 static struct by_cost_rates rates;
 

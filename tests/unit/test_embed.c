@@ -9,7 +9,7 @@
 #include "embed_parts.h"
 #include "plan_load.h"
 #include "text.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 enum { MOST_HELPERS = 16 };
 

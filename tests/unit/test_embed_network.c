@@ -8,11 +8,11 @@
 #include "embed.h"
 #include "embed_parts.h"
 #include "lp.h"
+#include "plan.h"
 #include "plan_load.h"
-#include "plan_methods.h"
 #include "planner.h"
+#include "topology_formats.h"
 #include "topology_paths.h"
-#include "topology_synth.h"
 
 enum { MOST_NODES = 128 };
 

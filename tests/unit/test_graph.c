@@ -6,7 +6,6 @@
 #include "check.h"
 #include "graph.h"
 #include "graph_limits.h"
-#include "graph_topology.h"
 #include "topology_make.h"
 
 /* Makes a square of links of 10 with one diagonal of 4. Vertex 0 is limited to 15. */

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "json_doc.h"
 #include "link_seen.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 /* The network has two racks of four under two spines: 1 Gbit/s to each host, 500 Mbit/s from each leaf to each spine.
  * Packets from r0h3 to r1h0 take one spine, and those to r1h1 take the other. */

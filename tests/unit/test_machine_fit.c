@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "clock.h"
-#include "cost_machine.h"
+#include "cost.h"
 #include "file.h"
 
 enum { TRIES = 100 /* beside load a measurement may be refused */ };

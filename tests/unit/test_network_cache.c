@@ -14,7 +14,7 @@
 #include "planner.h"
 #include "planning.h"
 #include "text.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 #include "trial.h"
 
 static const char *const hosts[] = {"10.0.0.1 25000 -", "10.0.0.2 25000 -", "10.0.0.3 25000 -", "10.0.0.4 25000 -"};

@@ -7,7 +7,7 @@
 #include "check.h"
 #include "network_estimate.h"
 #include "rng.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 /* Four hosts, each wired to each of the others at 100 Mbit/s. */
 #define MESH                                                                                                           \

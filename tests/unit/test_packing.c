@@ -7,7 +7,6 @@
 #include "check.h"
 #include "graph.h"
 #include "graph_limits.h"
-#include "graph_topology.h"
 #include "packing_check.h"
 #include "rates.h"
 #include "rng.h"

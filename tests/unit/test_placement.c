@@ -9,7 +9,7 @@
 #include "check.h"
 #include "plan_load.h"
 #include "text.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 static struct by_topology *named(const char *text) {
   struct by_topology *topology;

@@ -305,7 +305,7 @@ static void check_set(const struct by_switched_node *place, unsigned group, uint
   assert_int_equal(place->whole, whole);
 }
 
-/* The tree in switched_groups.h. */
+/* The tree in switched_tree.h. */
 static void test_groups(void **state) {
   (void)state;
   static const int above[] = {NONE, 0, 0, 0, 3};

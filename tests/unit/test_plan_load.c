@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "plan_load.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 static struct by_topology *topology;
 static struct by_plan *plan;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "planner_options.h"
+#include "planner.h"
 
 static struct by_planner_options parsed(const char *text) {
   struct by_planner_options options = by_planner_defaults();

@@ -8,8 +8,6 @@
 
 #include "check.h"
 
-#include "arborescence.h"
-#include "class_rate.h"
 #include "collective.h"
 #include "collective_bound.h"
 #include "own_classes.h"
@@ -17,11 +15,10 @@
 #include "plan_make.h"
 #include "planner.h"
 #include "rng.h"
-#include "rooted_pack.h"
 #include "text.h"
 #include "topology.h"
+#include "topology_formats.h"
 #include "topology_make.h"
-#include "topology_synth.h"
 
 enum { MOST = 64 };
 static const double gbit = 1e9;

@@ -7,7 +7,7 @@
 #include "rng.h"
 #include "schedule.h"
 #include "schedule_check.h"
-#include "tree_view.h"
+#include "schedule_compile.h"
 
 static struct by_schedule *compile(const char *name, uint32_t n, enum banyan_collective collective, uint32_t root,
                                    uint32_t rank) {

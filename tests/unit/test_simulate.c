@@ -5,9 +5,7 @@
 #include <stdio.h>
 
 #include "check.h"
-#include "fair.h"
-#include "topology_synth.h"
-#include "traffic.h"
+#include "topology_formats.h"
 
 enum { MIB = 1 << 20, KIB = 1 << 10 };
 

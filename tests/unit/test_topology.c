@@ -5,10 +5,10 @@
 
 #include "check.h"
 #include "rng.h"
+#include "topology.h"
+#include "topology_formats.h"
 #include "topology_make.h"
-#include "topology_part.h"
 #include "topology_paths.h"
-#include "topology_synth.h"
 
 /* --- topology --- */
 

@@ -7,7 +7,7 @@
 #include "check.h"
 #include "text.h"
 #include "topology_draw.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 typedef enum banyan_status draw(const struct by_topology *topology, const struct by_draw_options *options,
                                 struct by_text *text);

@@ -4,8 +4,8 @@
 
 #include "check.h"
 #include "text.h"
+#include "topology_formats.h"
 #include "topology_same.h"
-#include "topology_synth.h"
 
 static struct by_topology *made(const char *text) {
   struct by_topology *topology = NULL;

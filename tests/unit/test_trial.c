@@ -6,7 +6,7 @@
 #include "plan_make.h"
 #include "planner.h"
 #include "rng.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 #include "trial.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20, CALLS = BY_TRIAL_SKIPPED + BY_TRIAL_CALLS, PLANS = 2 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "leader.h"
+#include "topology.h"
 #include "topology_make.h"
 
 static const double default_rate = 1e9; /* bit/s of a link whose rate is unknown. */

@@ -12,7 +12,7 @@
 #include "manager_job.h"
 #include "manager_links.h"
 #include "manager_plans.h"
-#include "plan_methods.h"
+#include "plan.h"
 
 static const double much = 0.1;           /* Fraction of its rate that a plan must lose before it is planned again. */
 static const double dwelling = 5;         /* Intervals with a plan before the next planning. */

@@ -13,7 +13,7 @@
 #include "manager_hosts.h"
 #include "manager_links.h"
 #include "manager_plans.h"
-#include "plan_methods.h"
+#include "plan.h"
 
 enum { MAX_JOBS = 4096, MAX_LEFT = 64 /* Jobs that have left and are still shown. */ };
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "acceptor.h"
-#include "cost_machine.h"
+#include "cost.h"
 #include "descriptor.h"
 #include "json_doc.h"
 #include "log.h"

@@ -11,7 +11,7 @@
 #include "log.h"
 #include "plan_load.h"
 #include "planner.h"
-#include "topology_part.h"
+#include "topology.h"
 #include "topology_paths.h"
 
 static const double min_detour = 0.5; /* Minimum rate around higher classes, as a fraction of that without them. */

@@ -54,7 +54,7 @@ struct by_plan_request {
   uint32_t *nodes, *helpers;   /* The job's hosts, by their first rank; hosts that may help. */
   uint32_t *servers;           /* Hosts that may run servers. */
   uint32_t n_nodes, n_helpers, n_servers;
-  uint32_t ways;  /* Allowed methods, plan_methods.h. */
+  uint32_t ways;  /* Allowed methods, plan.h. */
   double penalty; /* Penalty of each tree, as a fraction of the minimum time; 0: the planner's, and so for the following
                      three. */
   uint32_t steps, trees;         /* Weights are multiples of 1 / steps; maximum of trees for one size of buffers. */

@@ -7,11 +7,11 @@
 #include "commands.h"
 #include "embed.h"
 #include "manager_server.h"
-#include "plan_methods.h"
+#include "plan.h"
 #include "process.h"
 #include "text.h"
 #include "tls_identity.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 #include "web_server.h"
 
 #define FOLDER "/var/lib/banyan"

@@ -22,7 +22,7 @@
 #include "process.h"
 #include "socket.h"
 #include "text.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 /* ---- the cluster of a lab (--cluster): keys, a manager on one host, and an agent on every host */
 

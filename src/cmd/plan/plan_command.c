@@ -9,11 +9,11 @@
 #include "output.h"
 #include "plan.h"
 #include "plan_topology.h"
-#include "planner_options.h"
+#include "planner.h"
 #include "process.h"
 #include "schedule.h"
 #include "text.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 enum { NO_RANK = -1, MAX_QUEUES = 64 };
 

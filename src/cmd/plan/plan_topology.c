@@ -9,20 +9,19 @@
 #include "clock.h"
 #include "collective.h"
 #include "commands.h"
-#include "cost_machine.h"
+#include "cost.h"
 #include "file.h"
 #include "json_doc.h"
 #include "output.h"
 #include "placement.h"
 #include "plan.h"
 #include "plan_load.h"
-#include "plan_methods.h"
 #include "process.h"
 #include "schedule.h"
 #include "text.h"
 #include "topology.h"
 #include "topology_draw.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 /* ---- the bound, for people */
 

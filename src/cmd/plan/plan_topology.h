@@ -12,7 +12,7 @@
 #include "control_tree.h"
 #include "cost.h"
 #include "plan.h"
-#include "planner_options.h"
+#include "planner.h"
 #include "simulate.h"
 #include "text.h"
 #include "topology.h"
@@ -100,7 +100,7 @@ BANYAN_CHECK enum banyan_status by_times_read(struct by_times *times, const char
                                               size_t length);
 /* Reads the lines of `banyan bench --json` in a file, each of a plan over the topology's hosts. Prints the argument of
  * --cost on standard output: `cost` (NULL: the default), followed by the fitted values; and on standard error times
- * besides those predicted with it. `saves`: stores the values for this machine (cost_machine.h). */
+ * besides those predicted with it. `saves`: stores the values for this machine (cost.h). */
 BANYAN_CHECK enum banyan_status by_plan_show_fit(const char *name, const char *cost, const char *path, bool saves);
 
 /* ---- simulate_command.c

@@ -19,7 +19,7 @@
 #include "simulate.h"
 #include "text.h"
 #include "topology_draw.h"
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 /* ---- printing */
 

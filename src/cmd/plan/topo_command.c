@@ -16,7 +16,6 @@
 #include "topology.h"
 #include "topology_draw.h"
 #include "topology_formats.h"
-#include "topology_synth.h"
 
 /* ---- `banyan topo --measure`: as a rank of a job */
 

@@ -7,8 +7,8 @@
 
 #include "embed_parts.h"
 #include "packing.h"
+#include "plan.h"
 #include "plan_make.h"
-#include "plan_methods.h"
 #include "text.h"
 
 /* --- Again: what an old embedding found is copied, by the names of its vertices. --- */

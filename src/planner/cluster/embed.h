@@ -11,7 +11,7 @@
 #ifndef BY_PLANNER_CLUSTER_EMBED_H
 #define BY_PLANNER_CLUSTER_EMBED_H
 
-#include "graph_topology.h"
+#include "graph.h"
 #include "plan.h"
 #include "topology.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "arena.h"
-#include "leader.h"
 #include "plan_make.h"
+#include "topology.h"
 #include "topology_paths.h"
 
 #define NONE UINT32_MAX

@@ -10,8 +10,8 @@
 #include "embed.h"
 #include "grow.h"
 #include "lp.h"
-#include "path_tree.h"
-#include "plan_methods.h"
+#include "placement.h"
+#include "plan.h"
 
 enum { BY_EMBED_MAX_LAYERS = 4, BY_EMBED_MAX_VERTICES = 2048 };
 

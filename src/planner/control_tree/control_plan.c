@@ -6,10 +6,10 @@
 
 #include "control_tree.h"
 #include "json_doc.h"
-#include "leader.h"
 #include "plan_load.h"
 #include "plan_make.h"
 #include "text.h"
+#include "topology.h"
 #include "tree_draw.h"
 
 /* --- A ring through neighbours. --- */

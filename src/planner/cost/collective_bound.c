@@ -7,7 +7,150 @@
 #include <string.h>
 
 #include "collective.h"
-#include "max_flow.h"
+#include "json_doc.h"
+#include "text.h"
+
+/* --- Maximum flows and minimum cuts in directed networks. --- */
+
+struct flow_network {
+  uint32_t n_vertices, n_arcs; /* n_arcs: arcs added so far */
+  double *capacity;            /* of each arc, >= 0 and finite; may be set between runs */
+  /* Arc a is directed arc 2a; 2a + 1 is its reverse, which a flow opens. */
+  uint32_t *head;            /* of each directed arc: the vertex at its end */
+  double *left;              /* of each directed arc: its residual capacity */
+  uint32_t *first, *leaving; /* directed arcs that leave vertex v: leaving[first[v] .. first[v + 1]) */
+  uint32_t *level;           /* of each vertex in the last search; UINT32_MAX: not reached */
+  uint32_t *next, *queue, *path;
+  struct by_arena arena;
+};
+
+#define NONE UINT32_MAX
+
+static enum banyan_status init_flow(struct flow_network *flow, uint32_t n_vertices, uint32_t max_arcs) {
+  size_t n = n_vertices, m = max_arcs;
+  *flow = (struct flow_network){.n_vertices = n_vertices};
+  by_arena_init(&flow->arena);
+  flow->capacity = BY_ARENA_ARRAY(&flow->arena, double, m);
+  flow->left = BY_ARENA_ARRAY(&flow->arena, double, 2 * m);
+  flow->head = BY_ARENA_ARRAY(&flow->arena, uint32_t, 2 * m);
+  flow->leaving = BY_ARENA_ARRAY(&flow->arena, uint32_t, 2 * m);
+  flow->first = BY_ARENA_ARRAY(&flow->arena, uint32_t, n + 1);
+  flow->level = BY_ARENA_ARRAY(&flow->arena, uint32_t, n);
+  flow->next = BY_ARENA_ARRAY(&flow->arena, uint32_t, n);
+  flow->queue = BY_ARENA_ARRAY(&flow->arena, uint32_t, n);
+  flow->path = BY_ARENA_ARRAY(&flow->arena, uint32_t, n);
+  if (!flow->arena.failed) return BANYAN_OK;
+  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for flows between %u vertices", n_vertices);
+}
+
+/* Adds an arc between vertices that differ, at most max_arcs in all. Returns its number: 0, 1, ... */
+static uint32_t add_flow_arc(struct flow_network *flow, uint32_t from, uint32_t to, double capacity) {
+  size_t arc = flow->n_arcs++;
+  flow->capacity[arc] = capacity;
+  flow->head[2 * arc] = to;
+  flow->head[2 * arc + 1] = from;
+  return (uint32_t)arc;
+}
+
+static uint32_t get_tail(const struct flow_network *flow, uint32_t arc) {
+  return flow->head[2 * (size_t)arc + 1];
+}
+
+static uint32_t get_head(const struct flow_network *flow, uint32_t arc) {
+  return flow->head[2 * (size_t)arc];
+}
+
+/* Indexes the arcs, once all are added. */
+static void index_arcs(struct flow_network *flow) {
+  uint32_t *first = flow->first, n = 2 * flow->n_arcs;
+  for (uint32_t d = 0; d < n; d++) first[flow->head[d ^ 1]]++;
+  for (uint32_t v = 0; v < flow->n_vertices; v++) first[v + 1] += first[v];
+  for (uint32_t d = n; d-- > 0;) flow->leaving[--first[flow->head[d ^ 1]]] = d;
+}
+
+/* Numbers vertices breadth first over all arcs with residual capacity. */
+static void find_levels(struct flow_network *flow, uint32_t from) {
+  uint32_t n = 0;
+  for (uint32_t v = 0; v < flow->n_vertices; v++) flow->level[v] = NONE;
+  flow->level[from] = 0;
+  flow->queue[n++] = from;
+  for (uint32_t at = 0; at < n; at++) {
+    uint32_t v = flow->queue[at];
+    for (uint32_t i = flow->first[v]; i < flow->first[v + 1]; i++) {
+      uint32_t d = flow->leaving[i], w = flow->head[d];
+      if (flow->left[d] <= 0 || flow->level[w] != NONE) continue;
+      flow->level[w] = flow->level[v] + 1;
+      flow->queue[n++] = w;
+    }
+  }
+}
+
+/* Returns the next arc from v to the level below, or NONE. */
+static uint32_t find_next_down(struct flow_network *flow, uint32_t v) {
+  for (; flow->next[v] < flow->first[v + 1]; flow->next[v]++) {
+    uint32_t d = flow->leaving[flow->next[v]];
+    if (flow->left[d] > 0 && flow->level[flow->head[d]] == flow->level[v] + 1) return d;
+  }
+  return NONE;
+}
+
+/* Fills a path up to the residual capacity of its narrowest arc, which has exactly 0 left then. Returns the index of
+ * that arc in the path. */
+static uint32_t fill_path(struct flow_network *flow, uint32_t length, double *total) {
+  uint32_t narrow = 0;
+  for (uint32_t i = 1; i < length; i++)
+    if (flow->left[flow->path[i]] < flow->left[flow->path[narrow]]) narrow = i;
+  double amount = flow->left[flow->path[narrow]];
+  for (uint32_t i = 0; i < length; i++) {
+    flow->left[flow->path[i]] -= amount;
+    flow->left[flow->path[i] ^ 1] += amount;
+  }
+  *total += amount;
+  return narrow;
+}
+
+/* Sends all that fits down the levels, and returns how much. Depth first without recursion, since paths may be as long
+ * as the network. */
+static double fill_levels(struct flow_network *flow, uint32_t from, uint32_t to) {
+  double total = 0;
+  uint32_t v = from, length = 0;
+  memcpy(flow->next, flow->first, flow->n_vertices * sizeof *flow->next);
+  for (;;) {
+    uint32_t d = v == to ? NONE : find_next_down(flow, v);
+    if (v == to) {
+      length = fill_path(flow, length, &total);
+      v = flow->head[flow->path[length] ^ 1];
+    } else if (d != NONE) {
+      flow->path[length++] = d;
+      v = flow->head[d];
+    } else if (v == from) {
+      return total;
+    } else {
+      v = flow->head[flow->path[--length] ^ 1];
+      flow->next[v]++;
+    }
+  }
+}
+
+/* Returns the value of a maximum flow (Dinic 1970). Cost: vertices^2 x arcs at most, in practice some searches over all
+ * arcs. */
+static double run_flow(struct flow_network *flow, uint32_t from, uint32_t to) {
+  double total = 0;
+  for (size_t a = 0; a < flow->n_arcs; a++) {
+    flow->left[2 * a] = flow->capacity[a];
+    flow->left[2 * a + 1] = 0;
+  }
+  for (;;) {
+    find_levels(flow, from);
+    if (flow->level[to] == NONE) return total;
+    total += fill_levels(flow, from, to);
+  }
+}
+
+/* Returns whether, after a run, the vertex is on the source's side of the smallest minimum cut. */
+static bool is_inside(const struct flow_network *flow, uint32_t vertex) {
+  return flow->level[vertex] != NONE;
+}
 
 /* Parts of a flow and of a rate that count as all. The rate of a cut is computed from its capacities, so rounding of
  * flows does not falsify a bound. */
@@ -19,7 +162,7 @@ struct cuts {
   const struct by_topology *topology;
   const struct by_bound_request *request;
   bool reversed; /* data flows against the arcs, which lead from the result to its terms */
-  struct by_flow_network flow;
+  struct flow_network flow;
   struct by_bound_limit *limits; /* of each arc that is not from the source */
   uint32_t n_limits;
   double *part;           /* of each host */
@@ -41,7 +184,7 @@ static uint32_t get_receiving_vertex(const struct cuts *cuts, uint32_t node) {
 static void add_arc(struct cuts *cuts, uint32_t from, uint32_t to, struct by_bound_limit limit) {
   if (from == to || limit.capacity <= 0) return;
   cuts->limits[cuts->n_limits++] = limit;
-  by_flow_add(&cuts->flow, from, to, limit.capacity);
+  add_flow_arc(&cuts->flow, from, to, limit.capacity);
 }
 
 static void add_node(struct cuts *cuts, uint32_t node) {
@@ -79,12 +222,12 @@ static enum banyan_status build_flow(struct cuts *cuts, struct by_arena *arena) 
   cuts->inside = BY_ARENA_ARRAY(arena, bool, vertices);
   cuts->best = BY_ARENA_ARRAY(arena, bool, vertices);
   if (arena->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the bound of %u nodes", t->n_nodes);
-  BY_TRY(by_flow_init(&cuts->flow, vertices, arcs + request->n_hosts));
+  BY_TRY(init_flow(&cuts->flow, vertices, arcs + request->n_hosts));
   for (uint32_t v = 0; v < t->n_nodes; v++) add_node(cuts, v);
   for (uint32_t l = 0; l < t->n_links; l++) add_link(cuts, l);
   for (uint32_t h = 0; h < request->n_hosts; h++)
-    cuts->of_host[h] = by_flow_add(&cuts->flow, get_source(cuts), request->hosts[h], 0);
-  by_flow_seal(&cuts->flow);
+    cuts->of_host[h] = add_flow_arc(&cuts->flow, get_source(cuts), request->hosts[h], 0);
+  index_arcs(&cuts->flow);
   return BANYAN_OK;
 }
 
@@ -106,7 +249,7 @@ static void fill_parts(struct cuts *cuts) {
 static bool keep_if_better(struct cuts *cuts) {
   double capacity = 0, part = 0;
   for (uint32_t a = 0; a < cuts->n_limits; a++)
-    if (cuts->inside[by_flow_tail(&cuts->flow, a)] && !cuts->inside[by_flow_head(&cuts->flow, a)])
+    if (cuts->inside[get_tail(&cuts->flow, a)] && !cuts->inside[get_head(&cuts->flow, a)])
       capacity += cuts->limits[a].capacity;
   for (uint32_t h = 0; h < cuts->request->n_hosts; h++)
     if (cuts->inside[cuts->request->hosts[h]]) part += cuts->part[h];
@@ -119,7 +262,7 @@ static bool keep_if_better(struct cuts *cuts) {
 
 /* Finds the best cut with this host outside. */
 static void find_cut_for_host(struct cuts *cuts, uint32_t host) {
-  struct by_flow_network *flow = &cuts->flow;
+  struct flow_network *flow = &cuts->flow;
   const uint32_t *hosts = cuts->request->hosts;
   memset(cuts->inside, true, get_source(cuts) + 1);
   cuts->inside[hosts[host]] = false;
@@ -132,8 +275,8 @@ static void find_cut_for_host(struct cuts *cuts, uint32_t host) {
       flow->capacity[cuts->of_host[h]] = rate;
       wanted += rate;
     }
-    if (by_flow_run(flow, get_source(cuts), hosts[host]) >= wanted * all) return;
-    for (uint32_t v = 0; v <= get_source(cuts); v++) cuts->inside[v] = by_flow_is_inside(flow, v);
+    if (run_flow(flow, get_source(cuts), hosts[host]) >= wanted * all) return;
+    for (uint32_t v = 0; v <= get_source(cuts); v++) cuts->inside[v] = is_inside(flow, v);
     if (!keep_if_better(cuts)) return;
   }
 }
@@ -155,7 +298,7 @@ static enum banyan_status fill_result(const struct cuts *cuts, struct by_collect
   for (uint32_t h = 0; h < request->n_hosts; h++)
     if (cuts->best[request->hosts[h]] == named) out->side[out->n_side++] = request->hosts[h];
   for (uint32_t a = 0; a < cuts->n_limits; a++)
-    if (cuts->best[by_flow_tail(&cuts->flow, a)] && !cuts->best[by_flow_head(&cuts->flow, a)])
+    if (cuts->best[get_tail(&cuts->flow, a)] && !cuts->best[get_head(&cuts->flow, a)])
       out->limits[out->n_limits++] = cuts->limits[a];
   return cuts->rate > 0 ? BANYAN_OK
                         : by_fail(BANYAN_ERR_TOPOLOGY, "%s: %s cannot be reached by all others or cannot reach them",
@@ -235,7 +378,7 @@ enum banyan_status by_collective_bound_find(const struct by_topology *topology, 
   by_arena_init(&arena);
   enum banyan_status status =
       request->collective == BANYAN_ALLTOALL ? bound_alltoall(topology, request, out) : find_cut(&cuts, &arena, out);
-  by_flow_fini(&cuts.flow);
+  by_arena_fini(&cuts.flow.arena);
   by_arena_fini(&arena);
   if (status != BANYAN_OK) by_collective_bound_fini(out);
   return status;
@@ -244,4 +387,89 @@ enum banyan_status by_collective_bound_find(const struct by_topology *topology, 
 void by_collective_bound_fini(struct by_collective_bound *bound) {
   by_arena_fini(&bound->arena);
   *bound = (struct by_collective_bound){0};
+}
+
+/* --- Explanations, as text and as JSON. --- */
+
+enum { MAX_NAMED = 8 };
+
+static void add_side(const struct by_collective_bound *bound, const struct by_topology *topology,
+                     struct by_text *text) {
+  for (uint32_t i = 0; i < bound->n_side && i < MAX_NAMED; i++)
+    by_text_add(text, "%s %s", i ? "," : "", topology->nodes[bound->side[i]].name);
+  if (bound->n_side > MAX_NAMED) by_text_add(text, " and %u more", bound->n_side - MAX_NAMED);
+}
+
+void by_bound_limit_explain(const struct by_bound_limit *limit, const struct by_topology *topology,
+                            struct by_text *text) {
+  char rate[32];
+  if (limit->kind == BY_BOUND_LINK) {
+    const struct by_link *link = &topology->links[limit->index];
+    by_text_add(text, "  link %s to %s", topology->nodes[limit->direction == BY_AB ? link->a : link->b].name,
+                topology->nodes[limit->direction == BY_AB ? link->b : link->a].name);
+  } else {
+    by_text_add(text, "  all that %s may %s", topology->nodes[limit->index].name,
+                limit->kind == BY_BOUND_OUT ? "send" : "receive");
+  }
+  by_text_add(text, ": %s\n", by_print_rate(limit->capacity, rate));
+}
+
+void by_collective_bound_explain(const struct by_collective_bound *bound, const struct by_topology *topology,
+                                 struct by_text *text) {
+  const char *name = by_collective(bound->collective)->name;
+  char rate[32];
+  if (isinf(bound->rate)) {
+    by_text_add(text, "%s: nothing has to pass any link.\n", name);
+    return;
+  }
+  by_text_add(text, "%s: no algorithm%s exceeds %s of the whole buffer.\n", name,
+              bound->n_side ? "" : " without relaying", by_print_rate(bound->rate, rate));
+  if (bound->n_side) {
+    by_text_add(text, "%.3g %% of it must %s", 100 * bound->part, bound->leaves ? "leave" : "enter");
+    add_side(bound, topology, text);
+    by_text_add(text, " over\n");
+  } else {
+    by_text_add(text, "Along the ways of packets, %.3g times a rank's buffer must pass\n", bound->part);
+  }
+  for (uint32_t i = 0; i < bound->n_limits && i < MAX_NAMED; i++)
+    by_bound_limit_explain(&bound->limits[i], topology, text);
+  if (bound->n_limits > MAX_NAMED) by_text_add(text, "  and %u more\n", bound->n_limits - MAX_NAMED);
+}
+
+/* --- JSON. --- */
+
+void by_bound_limit_put_json(const struct by_bound_limit *limit, const struct by_topology *topology,
+                             struct by_text *text) {
+  by_text_add(text, "{");
+  if (limit->kind == BY_BOUND_LINK) {
+    const struct by_link *link = &topology->links[limit->index];
+    by_json_put_string(text, "from", topology->nodes[limit->direction == BY_AB ? link->a : link->b].name);
+    by_json_put_string(text, "to", topology->nodes[limit->direction == BY_AB ? link->b : link->a].name);
+  } else {
+    by_json_put_string(text, limit->kind == BY_BOUND_OUT ? "from" : "to", topology->nodes[limit->index].name);
+  }
+  by_json_put_real(text, "capacity", limit->capacity);
+  by_text_add(text, "}");
+}
+
+void by_collective_bound_put_json(const struct by_collective_bound *bound, const struct by_topology *topology,
+                                  struct by_text *text) {
+  by_json_put_string(text, "collective", by_collective(bound->collective)->name);
+  by_json_put_real(text, "bound", bound->rate);
+  by_json_put_real(text, "part", bound->part);
+  by_json_put_bool(text, "leaves", bound->leaves);
+  by_json_begin_member(text, "side");
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < bound->n_side; i++) {
+    by_json_separate(text);
+    by_json_add_string(text, topology->nodes[bound->side[i]].name);
+  }
+  by_text_add(text, "]");
+  by_json_begin_member(text, "limits");
+  by_text_add(text, "[");
+  for (uint32_t i = 0; i < bound->n_limits; i++) {
+    by_json_separate(text);
+    by_bound_limit_put_json(&bound->limits[i], topology, text);
+  }
+  by_text_add(text, "]");
 }

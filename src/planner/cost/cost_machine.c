@@ -1,5 +1,5 @@
 /* Stores the costs of this machine in the cache folder. */
-#include "cost_machine.h"
+#include "cost.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

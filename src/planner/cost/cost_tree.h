@@ -47,8 +47,6 @@ struct by_cost_network {
   bool twigs;
 };
 
-/* Computes the cost of a group whose root is a server, in a plan of n_ranks ranks; the cost has its load. */
-struct by_cost_network by_cost_network_of(const struct by_cost *cost, const struct by_group *group, uint32_t n_ranks);
 /* Returns the seconds that it takes of a call over this many bytes. */
 double by_cost_network_time(const struct by_cost_network *network, const struct by_cost_rates *rates, double bytes);
 

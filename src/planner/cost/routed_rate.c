@@ -1,5 +1,5 @@
 /* Computes the rate at which all hosts can send to each other along the paths of packets. */
-#include "routed_rate.h"
+#include "collective_bound.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "path_tree.h"
+#include "placement.h"
 #include "plan_make.h"
 
 /* --- Theta of a choice. --- */

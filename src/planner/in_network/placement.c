@@ -5,7 +5,7 @@
 #include <sys/param.h>
 
 #include "lp.h"
-#include "path_tree.h"
+#include "placement.h"
 #include "plan_make.h"
 
 #define NONE UINT32_MAX

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "order.h"
-#include "path_tree.h"
+#include "placement.h"
 #include "plan_make.h"
-#include "switched_groups.h"
+#include "switched_tree.h"
 #include "topology_paths.h"
 
 #define NONE UINT32_MAX

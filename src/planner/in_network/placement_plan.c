@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "json_doc.h"
-#include "path_tree.h"
+#include "placement.h"
 #include "plan_make.h"
 #include "text.h"
 #include "tree_draw.h"

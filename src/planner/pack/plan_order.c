@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "leader.h"
 #include "order.h"
 #include "plan_make.h"
+#include "topology.h"
 #include "topology_paths.h"
 
 /* smaller gains are rounding errors */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "grow.h"
-#include "leader.h"
+#include "topology.h"
 
 enum { DIGIT = 11, DIGITS = 6, BUCKETS = 1 << DIGIT, WORD = 64 };
 

@@ -1,5 +1,5 @@
 /* Finds which ranks of a simulation are alike, and makes the streams and the network of those that are simulated. */
-#include "stream_paths.h"
+#include "simulate.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  *
  * It ends when every flow is limited by a full resource where no other flow has more. That makes shares max-min fair,
  * and there is only one such allocation. */
-#include "fair.h"
+#include "simulate.h"
 
 #include <math.h>
 

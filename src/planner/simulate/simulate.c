@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "arena.h"
-#include "traffic.h"
 
 /* A heap of streams by the times at which their chunks leave; of equal times the lower stream comes first. */
 struct departures {

@@ -1,3 +1,219 @@
+/* Simulates a collective over a topology: what each rank sends and when, at rates that links share fairly. In virtual
+ * time; pure. */
+#ifndef BY_PLANNER_SIMULATE_SIMULATE_H
+#define BY_PLANNER_SIMULATE_SIMULATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "arena.h"
+#include "fail.h"
+#include "plan.h"
+#include "schedule.h"
+#include "topology.h"
+
+/* Max-min fair shares of resources among flows: no rate can grow without a cut in the rate of a flow that has no more.
+ * This is the fluid model of TCP on shared links (Bertsekas and Gallager, Data Networks, 6.5.2).
+ *
+ * A flow may stand for many alike, each of which gets its rate: a use's weight is how many of them one resource
+ * carries. Flows start and stop; shares are computed again only for the flows that can be affected. */
+
+struct by_fair_use {
+  uint32_t resource;
+  double weight; /* > 0 */
+};
+
+/* The resources that each flow uses: the uses of flow f are uses[first[f] .. first[f + 1]), each resource at most once.
+ */
+struct by_fair_net {
+  uint32_t n_flows, n_resources;
+  uint32_t *first; /* n_flows + 1 indices */
+  struct by_fair_use *uses;
+  double *capacity; /* of each resource, > 0, in the unit of rates */
+};
+
+struct by_fair {
+  const struct by_fair_net *net; /* borrowed */
+  double *rate;                  /* of each flow: its share; INFINITY: it uses nothing; 0: it is stopped */
+  uint32_t n_changed;
+  uint32_t *changed; /* flows whose rate the last by_fair_share changed, without those that were stopped */
+  struct by_fair_work *work;
+  struct by_arena arena;
+};
+
+BANYAN_CHECK enum banyan_status by_fair_init(struct by_fair *fair, const struct by_fair_net *net);
+void by_fair_fini(struct by_fair *fair);
+/* Start and stop a flow; all are stopped at first. The shares do not change until by_fair_share. */
+void by_fair_start(struct by_fair *fair, uint32_t flow);
+void by_fair_stop(struct by_fair *fair, uint32_t flow);
+/* Computes the shares. Cost: the uses of all flows whose shares are examined, times how often that set grows. */
+void by_fair_share(struct by_fair *fair);
+
+/* What every rank, helper, server and switch that adds does in one AllReduce: the schedules that src/schedule compiles.
+ * Where all ranks do the same but turned round an order, as in a ring, one schedule is kept for all: a ring over 4096
+ * ranks is 2 MB instead of 9 GB.
+ *
+ * The streams of a plan on a topology: which ranks send to which, and over which links. A stream is everything that one
+ * rank sends to another; a resource is one direction of a link, or what a node's links together may send or receive.
+ *
+ * The cast, which is simulated: one actor for each class of ranks that are alike (often every rank is a class), their
+ * streams, and the network that these share. */
+
+struct by_roles {
+  uint32_t n;                     /* ranks, and behind them helpers and the like: vertices of the plan */
+  bool turned;                    /* whether all ranks run schedules[0] */
+  struct by_schedule **schedules; /* n, or one */
+  uint32_t *order, *position;     /* of turned roles: the rank at each position and the reverse */
+  uint64_t *bounds;               /* bytes at which the pieces start, for all ranks; one more than there are pieces */
+  const struct by_class *class_;
+  struct by_arena arena;
+};
+
+/* Compiles the schedules. Switches and servers add and pass on as helpers do. `turn_from`: the smallest number of ranks
+ * for which turning is tried; 0: the default. BANYAN_ERR_UNSUPPORTED: a group cannot be compiled, a switch does not
+ * add, or it takes too much memory. The plan must outlive it. Cost: that of compiling; for a turned plan of compiling a
+ * few ranks. */
+BANYAN_CHECK enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *plan,
+                                              const struct by_class *class_, uint32_t turn_from);
+void by_roles_fini(struct by_roles *roles);
+/* Sets the bounds for a buffer of `bytes` bytes, in elements of 4. */
+void by_roles_cut(struct by_roles *roles, uint64_t bytes);
+static inline const struct by_schedule *by_roles_schedule(const struct by_roles *roles, uint32_t rank) {
+  return roles->schedules[roles->turned ? 0 : rank];
+}
+/* Returns the rank of a peer, given by its index in a rank's schedule. */
+uint32_t by_roles_peer(const struct by_roles *roles, uint32_t rank, uint32_t peer);
+/* Returns the index of the peer `other` in a rank's schedule; UINT32_MAX: it is none. Cost: log of the peers. */
+uint32_t by_roles_find_peer(const struct by_roles *roles, uint32_t rank, uint32_t other);
+
+struct by_stream_paths {
+  const struct by_roles *roles;
+  uint32_t n_streams;
+  uint32_t
+      *first_stream; /* of each rank r: its j-th peer's stream is first_stream[r] + j, whether it sends to it or not */
+  uint32_t *first;   /* n_streams + 1 indices: resources[first[s] ..] in the order of the path */
+  uint32_t *resources;
+  double *delay;        /* of each stream: seconds */
+  uint32_t n_resources; /* 2 * links, then 2 * nodes (out, in); no path has a resource without a limit */
+  double *capacity;     /* of each resource: bit/s left; 0: no limit */
+  struct by_arena arena;
+};
+
+/* Finds the paths of all streams. BANYAN_ERR_PLAN: the plan does not fit the topology (plan_load.h).
+ * BANYAN_ERR_UNSUPPORTED: there are too many paths. `roles` must outlive it. Cost: a search of the topology for each
+ * rank that is sent to, and the paths' length. */
+BANYAN_CHECK enum banyan_status by_stream_paths_init(struct by_stream_paths *paths, const struct by_roles *roles,
+                                                     const struct by_plan *plan, const struct by_topology *topology);
+void by_stream_paths_fini(struct by_stream_paths *paths);
+
+/* Which ranks are alike: where all run one schedule, turned, and the network is symmetric for several of them, they do
+ * everything at the same time, and one of them stands for all. */
+struct by_symmetry {
+  uint32_t n_rank_classes, n_resource_classes;
+  uint32_t *rank_class;     /* of each rank, numbered by their first members */
+  uint32_t *resource_class; /* of each resource that a stream uses; UINT32_MAX: of others */
+};
+
+struct by_cast_stream {
+  uint32_t actor, peer; /* the sender, and the index of the receiver in its schedule */
+  uint32_t to_actor,
+      to_peer;    /* the receiver, and the index of the sender in its schedule; BY_CAST_NONE: it sends nothing */
+  double delay;   /* seconds */
+  uint64_t frame; /* bytes that it sends of a message before it chooses the next one */
+};
+
+struct by_cast {
+  const struct by_roles *roles;
+  uint32_t n_actors, n_streams;
+  uint32_t *rank, *members; /* of each actor: the first rank of its class, and the number of ranks */
+  uint32_t *first_stream;   /* of each actor: its j-th peer's is first_stream[a] + j */
+  struct by_cast_stream *streams;
+  struct by_fair_net net; /* flows are the streams; resources the classes of resources, in bytes a second */
+  struct by_symmetry symmetry;
+  struct by_arena arena;
+};
+
+#define BY_CAST_NONE UINT32_MAX
+
+/* Makes the cast. The roles of `paths` must outlive it. */
+BANYAN_CHECK enum banyan_status by_cast_init(struct by_cast *cast, const struct by_stream_paths *paths);
+void by_cast_fini(struct by_cast *cast);
+
+/* The messages of one AllReduce while they are under way: what each stream may send next, as positions move. A state
+ * machine that is notified of departures and arrivals, without time and links:
+ *
+ *   by_traffic_take -> a chunk is being sent -> by_traffic_leave -> it is on its way -> by_traffic_arrive
+ *
+ * As in the executor, steps are coupled by their positions: a step advances as far as the steps that it depends on. A
+ * stream sends one chunk at a time, after each frame's worth of chunks of the message of which the smallest part has
+ * been sent. Chunks are sent when they are full or end a message.
+ *
+ * How much of each resource is in use over time, in BY_USE_SLOTS equal slots. The duration need not be known: when time
+ * exceeds the last slot, pairs of slots become one. */
+
+enum { BY_USE_SLOTS = 128 };
+
+struct by_use_log {
+  uint32_t n_resources;
+  double width; /* seconds of a slot */
+  float *units; /* of each resource, BY_USE_SLOTS of them: rate times seconds */
+  double *rate, *since;
+  struct by_arena arena;
+};
+
+BANYAN_CHECK enum banyan_status by_use_log_init(struct by_use_log *log, uint32_t n_resources);
+void by_use_log_fini(struct by_use_log *log);
+/* Changes the rate by `change` from `now` on. Time never goes back. */
+void by_use_log_change(struct by_use_log *log, uint32_t resource, double now, double change);
+/* Reads the use of a resource in n equal slots that end at `seconds`, into out[]: units in each. */
+void by_use_log_read(const struct by_use_log *log, uint32_t resource, double seconds, uint32_t n, double *out);
+
+/* A chunk on its way: the part of the message that its receiver has once it arrives. */
+struct by_parcel {
+  uint32_t actor, in; /* the receiver; index into its schedule's incoming */
+  uint64_t upto;      /* bytes */
+  uint64_t bytes;     /* size of this chunk */
+};
+
+struct by_traffic_stream {
+  uint32_t first, last; /* sends that have a chunk ready, as a list; BY_CAST_NONE: none */
+  uint32_t sending;     /* the send of the chunk that is being sent; BY_CAST_NONE: none */
+  uint64_t upto;        /* the end of that chunk */
+  uint32_t last_sent;   /* the send of the current frame; BY_CAST_NONE: none */
+  uint64_t turn;        /* bytes of that frame that have been sent */
+  bool woken;
+};
+
+struct by_traffic {
+  const struct by_cast *cast;
+  uint64_t chunk;
+  uint32_t max_level; /* steps of higher levels are left out */
+  uint64_t steps_left, n_chunks;
+  uint32_t n_woken, *woken;        /* streams that may send and do not; by_traffic_take removes them */
+  uint64_t *first_step, *first_in; /* of each actor */
+  struct by_traffic_step *steps;
+  uint64_t *arrived; /* of each incoming message */
+  struct by_traffic_stream *streams;
+  uint64_t *work; /* steps to update: actor << 32 | step */
+  size_t n_work, allocated_work;
+  bool failed; /* there was no memory for the work */
+  struct by_arena arena;
+};
+
+/* Initialises the traffic. Steps above `max_level` are left out, as if they were done and no step depended on them.
+ * Streams that may send at once are woken. `cast` must outlive it. */
+BANYAN_CHECK enum banyan_status by_traffic_init(struct by_traffic *traffic, const struct by_cast *cast, uint64_t chunk,
+                                                uint32_t max_level);
+void by_traffic_fini(struct by_traffic *traffic);
+/* Starts the next chunk of an idle stream and returns its size in bytes; 0: there is none now. The stream is no longer
+ * woken. */
+uint64_t by_traffic_take(struct by_traffic *traffic, uint32_t stream);
+/* Ends the chunk that a stream was sending and returns its parcel. Wakes the stream if there is another chunk. */
+struct by_parcel by_traffic_leave(struct by_traffic *traffic, uint32_t stream);
+/* Records that a chunk has arrived and was added or stored. Wakes streams. Cost: the steps that move. */
+void by_traffic_arrive(struct by_traffic *traffic, const struct by_parcel *parcel);
+
 /* Simulation of an AllReduce: the schedules that the plan compiles to, run on the topology with max-min fair shares of
  * shared links. Pure: no I/O, no clock, and the same input gives the same numbers.
  *
@@ -5,11 +221,6 @@
  *   by_simulator_run:  one buffer                    -- for each size
  *
  * docs/decisions/0013-simulate-chunks-of-streams.md describes what is exact and what is left out. */
-#ifndef BY_PLANNER_SIMULATE_SIMULATE_H
-#define BY_PLANNER_SIMULATE_SIMULATE_H
-
-#include "stream_paths.h"
-#include "traffic.h"
 
 struct by_simulator {
   struct by_roles roles;

@@ -1,5 +1,5 @@
 /* Compiles the schedules of a simulation and finds the paths of its streams. */
-#include "stream_paths.h"
+#include "simulate.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Tracks the messages under way, and how much of each resource is used over time. */
-#include "traffic.h"
+#include "simulate.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Writes the head of SVG documents, and text that is well-formed XML. */
-#include "svg_text.h"
+#include "svg_trees.h"
 
 #include <string.h>
 

@@ -1,12 +1,36 @@
-/* Draws the trees of a plan: as arcs on a network, like those of the manager's web page, and each in a panel of its
- * own. */
+/* What drawings of topologies and of trees as SVG share. */
 #ifndef BY_TOPOLOGY_DRAW_SVG_TREES_H
 #define BY_TOPOLOGY_DRAW_SVG_TREES_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "svg_text.h"
+#include "text.h"
 #include "topology_draw.h"
+
+/* What all SVG drawings share: the document's head with its colours, and text that is well-formed whatever it contains.
+ * The colours are those of the manager's web page. No state. */
+
+enum { BY_SVG_TREE_COLOURS = 8 };
+
+/* Begins a document of this size in pixels. It follows the reader's setting of light or dark colours, unless `dark`.
+ * Classes: bg for the background; t u k n e r for texts; h p i s a for nodes; u0 .. u9, o for strokes by use; t0 .. t7
+ * for strokes of trees, f0 .. f7 for areas in their colours; b for boxes. */
+void by_svg_begin(struct by_text *text, double width, double height, bool dark);
+/* Returns the class of the stroke of a link of which this part is used. */
+const char *by_svg_use(double part);
+
+/* Adds a string as text or as a quoted value, cut with "…" to `max` characters. */
+void by_svg_add(struct by_text *text, const char *string, size_t max);
+/* Adds a name like by_svg_add. A name that is too long loses its domain, and then its middle, since names often differ
+ * at their ends. */
+void by_svg_add_name(struct by_text *text, const char *name, size_t max);
+/* Returns the approximate width in pixels of a string, cut to `max` characters, in letters of this size. */
+double by_svg_width(const char *string, size_t max, double size);
+
+/* Draws the trees of a plan: as arcs on a network, like those of the manager's web page, and each in a panel of its
+ * own. */
 
 /* A vertex of a plan, as it is drawn. */
 struct by_svg_vertex {
@@ -43,14 +67,6 @@ struct by_svg_network {
 };
 
 enum { BY_SVG_WIDTH = 1000, BY_SVG_ARCS = 104 /* the height in pixels of the arcs below a row of hosts */ };
-
-/* Draws the trees over a network: as arcs below a row of hosts, at most BY_SVG_ARCS high, and as curves elsewhere.
- * Exchanges are omitted, and trees beyond the number of colours. */
-void by_svg_add_arcs(const struct by_svg_trees *trees, const struct by_svg_network *network, struct by_text *text);
-/* Whether some of the trees hang below a row of hosts. */
-bool by_svg_has_arcs(const struct by_svg_trees *trees);
-/* Draws the roots of the trees, above the nodes. */
-void by_svg_add_roots(const struct by_svg_trees *trees, const struct by_svg_network *network, struct by_text *text);
 
 /* Draws panels with one tree each, from y on. *end is the y at their end. */
 BANYAN_CHECK enum banyan_status by_svg_add_panels(const struct by_svg_trees *trees, double y, struct by_text *text,

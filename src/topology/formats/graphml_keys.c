@@ -3,7 +3,116 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "text.h"
+
+/* --- Units. --- */
+
+enum { MAX_UNIT = 32 };
+
+/* Skips a word with which the text begins. */
+static bool skip_word(const char **at, const char *word) {
+  size_t n = strlen(word);
+  if (strncasecmp(*at, word, n) != 0) return false;
+  *at += n;
+  return true;
+}
+
+static double skip_prefix(const char **at) {
+  static const struct {
+    const char *word, *letter;
+    double factor;
+  } prefixes[] = {{"kilo", "k", 1e3}, {"mega", "m", 1e6}, {"giga", "g", 1e9}, {"tera", "t", 1e12}};
+  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+    if (!skip_word(at, prefixes[i].word) && !skip_word(at, prefixes[i].letter)) continue;
+    if (**at != 'i' || (at[0][1] != 'b' && at[0][1] != 'B')) return prefixes[i].factor;
+    ++*at;
+    double binary = 1024;
+    for (size_t k = 0; k < i; k++) binary *= 1024;
+    return binary;
+  }
+  return 1;
+}
+
+static double parse_rate_unit(const char *text) {
+  static const char *const ends[] = {"", "ps", "/s", "/sec", "/second", " per second", "persecond"};
+  const char *at = text;
+  double factor = skip_prefix(&at);
+  if (skip_word(&at, "bytes") || skip_word(&at, "byte"))
+    factor *= 8;
+  else if (!skip_word(&at, "bits") && !skip_word(&at, "bit") && tolower((unsigned char)*at) == 'b')
+    factor *= *at++ == 'B' && *at != 'P' ? 8 : 1;
+  for (size_t i = 0; at > text && i < sizeof ends / sizeof *ends; i++)
+    if (strcasecmp(at, ends[i]) == 0) return factor;
+  return 0;
+}
+
+static double find_unit(enum by_quantity quantity, const char *text) {
+  static const struct {
+    enum by_quantity quantity;
+    double factor;
+    const char *names[6];
+  } units[] = {
+      {BY_QUANTITY_TIME, 1, {"s", "sec", "secs", "second", "seconds"}},
+      {BY_QUANTITY_TIME, 1e-3, {"ms", "msec", "millis", "millisecond", "milliseconds"}},
+      {BY_QUANTITY_TIME, 1e-6, {"us", "usec", "\xc2\xb5s", "\xce\xbcs", "microsecond", "microseconds"}},
+      {BY_QUANTITY_TIME, 1e-9, {"ns", "nsec", "nanosecond", "nanoseconds"}},
+      {BY_QUANTITY_SHARE, 1e-2, {"%", "percent", "pct"}},
+  };
+  for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+    for (size_t k = 0; units[i].quantity == quantity && k < 6 && units[i].names[k]; k++)
+      if (strcasecmp(text, units[i].names[k]) == 0) return units[i].factor;
+  return 0;
+}
+
+/* Returns a unit in bit/s, seconds or parts of one; 0: the text is no unit of this quantity. Case is ignored, except
+ * that "B" means bytes and "b" bits; "MBPS" means bits, since its case is no indication. */
+static double get_unit_factor(enum by_quantity quantity, const char *text) {
+  char unit[MAX_UNIT];
+  size_t skip = strspn(text, " \t\r\n([_-"), n = strlen(text + skip);
+  while (n > 0 && strchr(" \t\r\n)]", text[skip + n - 1])) n--;
+  if (n == 0 || n >= sizeof unit) return 0;
+  snprintf(unit, sizeof unit, "%.*s", (int)n, text + skip);
+  return quantity == BY_QUANTITY_RATE ? parse_rate_unit(unit) : find_unit(quantity, unit);
+}
+
+/* Returns the factor of the first unit in a sentence such as "capacity in Mbit/s"; 0: none. */
+static double find_unit_factor(enum by_quantity quantity, const char *sentence) {
+  static const char gaps[] = " \t\r\n,;:.()[]";
+  double factor = get_unit_factor(quantity, sentence);
+  while (*sentence && factor == 0) {
+    char word[MAX_UNIT];
+    sentence += strspn(sentence, gaps);
+    size_t n = strcspn(sentence, gaps);
+    if (n > 0 && n < sizeof word) {
+      snprintf(word, sizeof word, "%.*s", (int)n, sentence);
+      factor = get_unit_factor(quantity, word);
+    }
+    sentence += n;
+  }
+  return factor;
+}
+
+/* Parses a number of 0 or more, and the factor of the unit behind it; 0: there is no unit. BANYAN_ERR_PARSE. */
+static enum banyan_status parse_with_unit(enum by_quantity quantity, const char *text, double *value, double *factor) {
+  static const char *const examples[BY_QUANTITIES] = {"a number", "a rate such as 9920, 10g or 2.5 Gbit/s",
+                                                      "a time such as 20, 20ms or 0.3 us",
+                                                      "a share such as 0.01 or 1%"};
+  char number[64];
+  size_t n = strspn(text, "0123456789."), exponent = 0;
+  if (text[n] == 'e' || text[n] == 'E') exponent = strspn(text + n + 1, "+-0123456789");
+  if (exponent) n += 1 + exponent;
+  *factor = 0;
+  if (n == 0 || n >= sizeof number) return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not %s", text, examples[quantity]);
+  snprintf(number, sizeof number, "%.*s", (int)n, text);
+  if (by_parse_number(number, value) != BANYAN_OK || *value < 0)
+    return by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not %s", text, examples[quantity]);
+  if (!text[n]) return BANYAN_OK;
+  *factor = get_unit_factor(quantity, text + n);
+  return *factor > 0 ? BANYAN_OK : by_fail(BANYAN_ERR_PARSE, "\"%.64s\" is not %s", text, examples[quantity]);
+}
 
 struct by_graphml_known {
   const char *name; /* in lower case, without word separators */
@@ -76,7 +185,7 @@ static const struct by_graphml_known *find_known(const char *name, int owners, d
     *unit = known->unit;
     if (!*rest) return known;
     if (known->unit || known->quantity == BY_QUANTITY_NONE) continue;
-    *unit = strlen(rest) > 1 ? by_unit_factor(known->quantity, rest) : 0; /* "delays" has no unit. */
+    *unit = strlen(rest) > 1 ? get_unit_factor(known->quantity, rest) : 0; /* "delays" has no unit. */
     if (*unit > 0) return known;
   }
   return NULL;
@@ -95,7 +204,7 @@ static enum banyan_status take_key_unit(struct by_graphml_keys *keys, const xmlN
   if (quantity == BY_QUANTITY_NONE || key->known->unit > 0) return BANYAN_OK;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *text = by_xml_attribute(element, names[i]);
-    double unit = text ? by_unit_factor(quantity, text) : 0;
+    double unit = text ? get_unit_factor(quantity, text) : 0;
     if (text && !(unit > 0)) return fail_unit(keys, element, text);
     if (text && key->unit > 0 && key->unit != unit)
       return by_xml_fail(keys->xml, element, "its name and its unit \"%.40s\" contradict each other", text);
@@ -104,7 +213,7 @@ static enum banyan_status take_key_unit(struct by_graphml_keys *keys, const xmlN
   const xmlNode *about = by_xml_find(element->children, "desc");
   const char *sentence = about && !(key->unit > 0) ? by_xml_text(keys->arena, about) : "";
   if (!sentence) return by_topology_no_memory();
-  if (*sentence) key->unit = by_unit_factor_within(quantity, sentence);
+  if (*sentence) key->unit = find_unit_factor(quantity, sentence);
   return BANYAN_OK;
 }
 
@@ -132,7 +241,7 @@ enum banyan_status by_graphml_take_key(struct by_graphml_keys *keys, const xmlNo
  * (BY_QUANTITY_NONE). */
 static void declare_unit(struct by_graphml_data *data, enum by_quantity quantity, const char *text) {
   for (enum by_quantity q = BY_QUANTITY_RATE; q < BY_QUANTITIES; q++) {
-    double unit = by_unit_factor(q, text);
+    double unit = get_unit_factor(q, text);
     if (unit > 0 && (quantity == q || quantity == BY_QUANTITY_NONE)) data->units[q] = unit;
     if (!(unit > 0) && quantity == q) data->units[q] = -1;
   }
@@ -161,7 +270,7 @@ enum banyan_status by_graphml_take_data(struct by_graphml_keys *keys, const xmlN
     const struct by_graphml_known *known = keys->all[i].known;
     keep_datum(data, &keys->all[i], text);
     if (!(unit = by_xml_attribute(child, "unit")) || known->quantity == BY_QUANTITY_NONE) continue;
-    data->values[known->meaning].unit = by_unit_factor(known->quantity, unit);
+    data->values[known->meaning].unit = get_unit_factor(known->quantity, unit);
     if (!(data->values[known->meaning].unit > 0)) return fail_unit(keys, child, unit);
   }
   return BANYAN_OK;
@@ -177,7 +286,7 @@ enum banyan_status by_graphml_quantity(struct by_graphml_keys *keys, const xmlNo
   enum by_quantity quantity = datum->key->known->quantity;
   double units[5] = {0, datum->unit, data->units[quantity], datum->key->unit, keys->units[quantity]};
   if (datum->key->known->unit > 0) units[1] = datum->key->known->unit;
-  if (by_unit_parse(quantity, datum->text, out, &units[0]) != BANYAN_OK)
+  if (parse_with_unit(quantity, datum->text, out, &units[0]) != BANYAN_OK)
     return by_xml_fail(keys->xml, element, "its %s: %s", what, banyan_error_text());
   size_t i = 0;
   while (i < 5 && units[i] == 0) i++;

@@ -1,10 +1,19 @@
-/* Maps GraphML's keys: the meaning and unit of each <data> of a graph, node or edge. An object must not outlive the
- * document and the arena that it borrows. */
+/* What the attributes of a GraphML file mean: quantities with units. */
 #ifndef BY_TOPOLOGY_FORMATS_GRAPHML_KEYS_H
 #define BY_TOPOLOGY_FORMATS_GRAPHML_KEYS_H
 
+#include <stdbool.h>
+
+#include "fail.h"
 #include "topology_reader.h"
-#include "topology_units.h"
+
+/* Parses units as other programs' files write them: "Mbps", "Gbit/s", "MB/s", "G"; "ms", "usec"; "%". Pure,
+ * thread-safe. */
+
+enum by_quantity { BY_QUANTITY_NONE, BY_QUANTITY_RATE, BY_QUANTITY_TIME, BY_QUANTITY_SHARE, BY_QUANTITIES };
+
+/* Maps GraphML's keys: the meaning and unit of each <data> of a graph, node or edge. An object must not outlive the
+ * document and the arena that it borrows. */
 
 enum by_graphml_meaning {
   BY_GRAPHML_LABEL,

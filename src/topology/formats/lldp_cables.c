@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "leader.h"
 #include "lldp_parts.h"
 #include "log.h"
 #include "text.h"
+#include "topology.h"
 #include "topology_reader.h"
 
 static const uint32_t nobody = UINT32_MAX;

@@ -1,6 +1,6 @@
 /* Parses short texts for topologies, and makes shapes of switches and hosts (stars, trees, Clos networks, sites) and of
  * hosts alone (rings, lines, meshes, tori, random graphs). */
-#include "topology_synth.h"
+#include "topology_formats.h"
 
 #include <assert.h>
 #include <math.h>
@@ -13,7 +13,6 @@
 
 #include "rng.h"
 #include "text.h"
-#include "topology_formats.h"
 #include "topology_make.h"
 
 enum { MAX_WORDS = 16, MAX_SIZES = 4, MAX_RATES = 64, NAME_BYTES = 48, MAX_DEFAULT_SPINES = 16, USUAL_DEGREE = 3 };
