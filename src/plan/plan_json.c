@@ -72,6 +72,14 @@ static enum banyan_status take_ports(const struct reader *reader, const struct b
   return BANYAN_OK;
 }
 
+/* Reads a field of an object if it is there. */
+static enum banyan_status
+take_real(const struct by_doc_path *around, const json_t *object, const char *field,
+          enum banyan_status (*take)(const struct by_doc_path *place, const json_t *value, double *out), double *out) {
+  const json_t *value = json_object_get(object, field);
+  return value ? take(&(struct by_doc_path){.above = around, .field = field}, value, out) : BANYAN_OK;
+}
+
 static const uint32_t nowhere = UINT32_MAX;
 
 /* the fields of each kind of group */
@@ -286,12 +294,11 @@ static enum banyan_status take_kind(const struct part *part, enum by_group_kind 
 static enum banyan_status take_numbers(const struct part *part) {
   struct by_doc_path place = {.above = part->place, .field = "share"};
   json_t *share;
-  const json_t *rate = json_object_get(part->object, "rate"), *height = json_object_get(part->object, "height");
+  const json_t *height = json_object_get(part->object, "height");
   uint64_t ignored;
   BY_TRY(by_doc_need_like(part->place, part->object, "share", "0.5", &share));
   BY_TRY(by_doc_real(&place, share, &part->group->share));
-  place.field = "rate";
-  if (rate) BY_TRY(by_doc_rate(&place, rate, &part->group->rate));
+  BY_TRY(take_real(part->place, part->object, "rate", by_doc_rate, &part->group->rate));
   place.field = "height";
   return height ? by_doc_int(&place, height, 0, BY_PLAN_MAX_VERTICES, &ignored) : BANYAN_OK;
 }
@@ -478,15 +485,12 @@ static enum banyan_status take_own_class(struct reader *reader, const struct by_
   struct by_doc_path here = {.above = place, .field = "above"};
   BY_TRY(by_doc_fields(place, value, "for, above, per_root, throughput, bound, trees"));
   const json_t *above = json_object_get(value, "above"), *per_root = json_object_get(value, "per_root");
-  const json_t *throughput = json_object_get(value, "throughput"), *bound = json_object_get(value, "bound");
   BY_TRY(take_collectives(place, value, &class_->collectives));
   if (above) BY_TRY(by_doc_bytes(&here, above, INT64_MAX, &class_->above));
   here.field = "per_root";
   if (per_root) BY_TRY(by_doc_bool(&here, per_root, &class_->per_root));
-  here.field = "throughput";
-  if (throughput) BY_TRY(by_doc_rate(&here, throughput, &class_->throughput));
-  here.field = "bound";
-  if (bound) BY_TRY(by_doc_rate(&here, bound, &class_->bound));
+  BY_TRY(take_real(place, value, "throughput", by_doc_rate, &class_->throughput));
+  BY_TRY(take_real(place, value, "bound", by_doc_rate, &class_->bound));
   return take_trees(reader, place, value, class_);
 }
 
@@ -528,9 +532,7 @@ static enum banyan_status take_rates(const struct by_doc_path *document, const j
     BY_TRY(by_doc_fields(&here, value, "throughput, bound"));
     BY_TRY(by_doc_need_like(&here, value, "bound", "\"10g\"", &bound));
     BY_TRY(by_doc_rate(&field, bound, &rates[collective].bound));
-    const json_t *throughput = json_object_get(value, "throughput");
-    field.field = "throughput";
-    if (throughput) BY_TRY(by_doc_rate(&field, throughput, &rates[collective].throughput));
+    BY_TRY(take_real(&here, value, "throughput", by_doc_rate, &rates[collective].throughput));
   }
   return BANYAN_OK;
 }
@@ -540,14 +542,6 @@ static enum banyan_status take_head(struct by_plan *plan, const struct by_doc_pa
   json_t *format, *name = json_object_get(root, "name"), *chunk = json_object_get(root, "chunk");
   const char *text;
   uint64_t bytes = 0;
-  const struct {
-    const char *field;
-    double *out;
-    enum banyan_status (*take)(const struct by_doc_path *place, const json_t *value, double *out);
-  } facts[] = {{"throughput", &plan->facts.throughput, by_doc_rate},
-               {"bound", &plan->facts.bound, by_doc_rate},
-               {"ratio", &plan->facts.ratio, by_doc_real},
-               {"seconds", &plan->facts.seconds, by_doc_real}};
   BY_TRY(by_doc_need_like(document, root, "format", "\"banyan-plan 1\"", &format));
   BY_TRY(by_doc_string(&place, format, &text));
   if (strcmp(text, "banyan-plan 1") != 0)
@@ -561,11 +555,10 @@ static enum banyan_status take_head(struct by_plan *plan, const struct by_doc_pa
   place.field = "chunk";
   if (chunk) BY_TRY(by_doc_bytes(&place, chunk, BY_PLAN_MAX_CHUNK, &bytes));
   plan->chunk = (size_t)bytes;
-  for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
-    const json_t *value = json_object_get(root, facts[i].field);
-    place.field = facts[i].field;
-    if (value) BY_TRY(facts[i].take(&place, value, facts[i].out));
-  }
+  BY_TRY(take_real(document, root, "throughput", by_doc_rate, &plan->facts.throughput));
+  BY_TRY(take_real(document, root, "bound", by_doc_rate, &plan->facts.bound));
+  BY_TRY(take_real(document, root, "ratio", by_doc_real, &plan->facts.ratio));
+  BY_TRY(take_real(document, root, "seconds", by_doc_real, &plan->facts.seconds));
   return take_rates(document, root, plan->facts.others);
 }
 

@@ -101,10 +101,6 @@ enum banyan_status by_plan_end(struct by_plan *plan, enum banyan_status status, 
   return BANYAN_OK;
 }
 
-enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out) {
-  return by_plan_end(plan, BANYAN_OK, out);
-}
-
 /* --- Plans made from others, group by group. --- */
 
 int by_compare_numbers(const void *a, const void *b) {
@@ -161,12 +157,6 @@ static enum banyan_status keep_name(struct by_plan *plan, struct by_vertex *vert
   return vertex->name ? BANYAN_OK : by_plan_no_memory();
 }
 
-/* Copies a class without its groups, and adds as many empty ones. */
-static enum banyan_status copy_head(struct by_plan *plan, const struct by_class *from, struct by_class *to) {
-  *to = *from;
-  return by_plan_add_groups(plan, to, from->n_groups);
-}
-
 /* Copies a plan. Own classes are copied if `from` has n_own of them, otherwise they are empty. */
 static enum banyan_status copy_plan(const struct by_plan *from, uint32_t n_vertices, uint32_t n_own,
                                     by_group_rework rework, struct by_plan *plan) {
@@ -181,7 +171,8 @@ static enum banyan_status copy_plan(const struct by_plan *from, uint32_t n_verti
   for (uint32_t c = 0; c < from->n_classes + (n_own == from->n_own ? n_own : 0); c++) {
     const struct by_class *source = &from->classes[c];
     struct by_class *class_ = &plan->classes[c];
-    BY_TRY(copy_head(plan, source, class_));
+    *class_ = *source;
+    BY_TRY(by_plan_add_groups(plan, class_, source->n_groups));
     for (uint32_t g = 0; g < source->n_groups; g++) {
       BY_TRY(by_group_copy(plan, &class_->groups[g], &source->groups[g], NULL, NULL));
       if (rework) BY_TRY(rework(from, plan, &class_->groups[g]));
@@ -229,24 +220,6 @@ struct joining {
   uint32_t *vertex; /* the plan's vertex for each vertex of `from` */
 };
 
-/* Lists the vertices that are no ranks, each name once, sorted. The caller frees *out. */
-static enum banyan_status list_others(const struct by_plan_part *parts, uint32_t n, struct by_vertex **out,
-                                      uint32_t *count) {
-  size_t max = 0, listed = 0;
-  for (uint32_t i = 0; i < n; i++) max += parts[i].plan->n_vertices - parts[i].plan->n_ranks;
-  struct by_vertex *others = calloc(max + 1, sizeof *others);
-  if (!others) return by_plan_no_memory();
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t v = parts[i].plan->n_ranks; v < parts[i].plan->n_vertices; v++)
-      others[listed++] = parts[i].plan->vertices[v];
-  qsort(others, listed, sizeof *others, by_compare_vertices);
-  *count = 0;
-  for (size_t i = 0; i < listed; i++)
-    if (!*count || by_compare_vertices(&others[i], &others[*count - 1]) != 0) others[(*count)++] = others[i];
-  *out = others;
-  return BANYAN_OK;
-}
-
 static enum banyan_status add_vertices(struct by_plan *plan, const struct by_plan *names,
                                        const struct by_vertex *others, uint32_t n_others) {
   BY_TRY(by_plan_add_vertices(plan, names->n_ranks, n_others));
@@ -257,6 +230,25 @@ static enum banyan_status add_vertices(struct by_plan *plan, const struct by_pla
     BY_TRY(keep_name(plan, vertex, others[i].name));
   }
   return BANYAN_OK;
+}
+
+/* Adds the ranks with the names of `names`, and the other vertices of all parts, each name once, sorted. */
+static enum banyan_status join_vertices(struct by_plan *plan, const struct by_plan *names,
+                                        const struct by_plan_part *parts, uint32_t n) {
+  size_t max = 0, listed = 0;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < n; i++) max += parts[i].plan->n_vertices - parts[i].plan->n_ranks;
+  struct by_vertex *others = calloc(max + 1, sizeof *others);
+  if (!others) return by_plan_no_memory();
+  for (uint32_t i = 0; i < n; i++)
+    for (uint32_t v = parts[i].plan->n_ranks; v < parts[i].plan->n_vertices; v++)
+      others[listed++] = parts[i].plan->vertices[v];
+  qsort(others, listed, sizeof *others, by_compare_vertices);
+  for (size_t i = 0; i < listed; i++)
+    if (!kept || by_compare_vertices(&others[i], &others[kept - 1]) != 0) others[kept++] = others[i];
+  enum banyan_status status = add_vertices(plan, names, others, kept);
+  free(others);
+  return status;
 }
 
 static uint32_t map_joined_vertex(const void *joining, uint32_t vertex) {
@@ -299,12 +291,8 @@ static enum banyan_status fill_joined(struct by_plan *plan, const struct by_plan
 enum banyan_status by_plan_join(const char *name, const struct by_plan_part *parts, uint32_t n, struct by_plan **out) {
   const struct by_plan *last = parts[n - 1].plan;
   struct by_plan *plan;
-  struct by_vertex *others = NULL;
-  uint32_t n_others = 0;
   BY_TRY(by_plan_create(name, &plan));
-  enum banyan_status status = list_others(parts, n, &others, &n_others);
-  if (status == BANYAN_OK) status = add_vertices(plan, last, others, n_others);
-  free(others);
+  enum banyan_status status = join_vertices(plan, last, parts, n);
   if (status == BANYAN_OK) status = fill_joined(plan, parts, n);
   plan->facts = last->facts;
   plan->chunk = last->chunk;
@@ -335,12 +323,8 @@ static enum banyan_status fill_mixed(struct by_plan *plan, const struct by_plan_
 enum banyan_status by_plan_mix(const char *name, const struct by_plan_part *parts, const double *shares, uint32_t n,
                                struct by_plan **out) {
   struct by_plan *plan;
-  struct by_vertex *others = NULL;
-  uint32_t n_others = 0;
   BY_TRY(by_plan_create(name, &plan));
-  enum banyan_status status = list_others(parts, n, &others, &n_others);
-  if (status == BANYAN_OK) status = add_vertices(plan, parts[0].plan, others, n_others);
-  free(others);
+  enum banyan_status status = join_vertices(plan, parts[0].plan, parts, n);
   if (status == BANYAN_OK) status = fill_mixed(plan, parts, shares, n);
   return by_plan_end(plan, status, out);
 }

@@ -7,7 +7,7 @@
 
 #include "plan.h"
 
-/* Makes an empty plan; the caller owns *out and passes it to by_plan_finish or by_plan_destroy. */
+/* Makes an empty plan; the caller owns *out and passes it to by_plan_end or by_plan_destroy. */
 BANYAN_CHECK enum banyan_status by_plan_create(const char *name, struct by_plan **out);
 /* Adds n_ranks vertices for the ranks, named "0", "1", ..., and n_others helpers without a name. */
 BANYAN_CHECK enum banyan_status by_plan_add_vertices(struct by_plan *plan, uint32_t n_ranks, uint32_t n_others);
@@ -27,10 +27,8 @@ BANYAN_CHECK enum banyan_status by_group_copy(struct by_plan *plan, struct by_gr
                                               const void *context);
 /* Sorts forwards and ports. */
 void by_group_sort_ports(struct by_group *group);
-/* Normalises shares whose sum differs from 1 by rounding, validates and sets the version. Takes ownership of `plan`: on
- * failure it is destroyed. */
-BANYAN_CHECK enum banyan_status by_plan_finish(struct by_plan *plan, struct by_plan **out);
-/* Like by_plan_finish if `status` is BANYAN_OK; otherwise destroys the plan and returns `status`. */
+/* If `status` is BANYAN_OK, normalises shares whose sum differs from 1 by rounding, validates and sets the version.
+ * Takes ownership of `plan`: on failure, and with another status, which it returns, it is destroyed. */
 BANYAN_CHECK enum banyan_status by_plan_end(struct by_plan *plan, enum banyan_status status, struct by_plan **out);
 /* Changes a group of `plan`, which is a copy of one of `from`. */
 typedef enum banyan_status (*by_group_rework)(const struct by_plan *from, struct by_plan *plan, struct by_group *group);

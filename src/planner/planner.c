@@ -419,11 +419,11 @@ static struct by_embed_options embed_options(const struct by_planner_options *o)
 
 static enum banyan_status embed_trees(struct by_planned *p, const struct by_topology *topology,
                                       const struct by_planner_options *o) {
-  const struct by_embed_options options = embed_options(o);
+  struct by_embed_options options = embed_options(o);
+  options.old = o->old;
   if (o->by_delay && !isinf(o->max_height))
     return by_fail(BANYAN_ERR_ARGUMENT, "for a job on a shared cluster the height is limited in hops only");
-  if (!o->old) return by_embed(topology, &options, &p->embedding);
-  return by_embed_again(topology, &options, o->old, 0, &p->change, &p->embedding);
+  return by_embed(topology, &options, &p->embedding);
 }
 
 static enum banyan_status add_embedding(struct by_planned *p, const struct by_topology *topology,

@@ -66,7 +66,7 @@ struct by_planner_options {
   uint32_t steps;                 /* steps of the weights */
   uint32_t queues;                /* queues of switches that share the work (embed.h) */
   double penalty;                 /* the penalty for each tree */
-  const struct by_embedding *old; /* the embedding that is planned again (by_embed_again); NULL: there is none */
+  const struct by_embedding *old; /* the embedding that is planned again (by_embed); NULL: there is none */
   const uint64_t
       *calls; /* calls[i]: the number of calls with 2^i bytes up to twice as many; NULL: any size may occur */
   enum by_planner_weighing weighing;
@@ -82,7 +82,6 @@ struct by_planned {
   struct by_graph *graph;
   struct by_packing *packing;     /* the trees that were packed first; NULL for BY_PLANNER_CLUSTER */
   struct by_embedding *embedding; /* for BY_PLANNER_CLUSTER; else NULL */
-  struct by_embed_change change;  /* if there was an old embedding: what changed */
   struct by_weighed weighed;      /* the candidates; the first are the trees of packing or embedding */
   struct by_cost_rates rates;     /* the costs that were used for predicted times */
   struct by_controller_trees

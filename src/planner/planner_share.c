@@ -8,6 +8,7 @@
 #include "arena.h"
 #include "plan_load.h"
 #include "plan_make.h"
+#include "topology_paths.h"
 
 #define NONE UINT32_MAX
 
@@ -25,7 +26,7 @@ struct sharing {
   uint32_t n, n_limits, n_shared;
   struct by_graph **graphs; /* the graph of each set */
   struct by_graph *all;
-  uint32_t *first; /* for each link: the first link between the same nodes */
+  struct by_paths paths;
   uint32_t
       *resource;    /* the resource of each limit in `all`, where they are the first n_shared; NONE: no edge uses it */
   uint32_t *own;    /* the resource of each limit for the present set alone */
@@ -39,35 +40,9 @@ struct sharing {
 
 /* --- Limits. --- */
 
-static int compare_ends(const void *a, const void *b) {
-  const uint32_t *x = a, *y = b; /* the low end, the high end, and the link */
-  for (int i = 0; i < 3; i++)
-    if (x[i] != y[i]) return x[i] < y[i] ? -1 : 1;
-  return 0;
-}
-
-static enum banyan_status find_first_links(struct sharing *s) {
-  const struct by_topology *t = s->topology;
-  uint32_t(*ends)[3] = calloc((size_t)t->n_links + 1, sizeof *ends);
-  if (!ends) return by_plan_no_memory();
-  for (uint32_t l = 0; l < t->n_links; l++) {
-    const struct by_link *link = &t->links[l];
-    ends[l][0] = link->a < link->b ? link->a : link->b;
-    ends[l][1] = link->a ^ link->b ^ ends[l][0];
-    ends[l][2] = l;
-  }
-  qsort(ends, t->n_links, sizeof *ends, compare_ends);
-  for (uint32_t i = 0; i < t->n_links; i++) {
-    bool same = i && ends[i][0] == ends[i - 1][0] && ends[i][1] == ends[i - 1][1];
-    s->first[ends[i][2]] = same ? s->first[ends[i - 1][2]] : ends[i][2];
-  }
-  free(ends);
-  return BANYAN_OK;
-}
-
 /* Returns the limit of a direction of a link. */
 static uint32_t get_limit(const struct sharing *s, uint32_t link, uint32_t direction) {
-  uint32_t first = s->first[link];
+  uint32_t first = s->paths.bundle[link];
   bool turned = s->topology->links[link].a != s->topology->links[first].a;
   return 2 * first + (direction ^ turned);
 }
@@ -362,18 +337,18 @@ static enum banyan_status choose_plans(struct sharing *s, const char *name, cons
 static enum banyan_status init_sharing(struct sharing *s) {
   s->n_limits = 2 * s->topology->n_links + s->topology->n_nodes;
   s->graphs = BY_ARENA_ARRAY(&s->arena, struct by_graph *, s->n);
-  s->first = BY_ARENA_ARRAY(&s->arena, uint32_t, (size_t)s->topology->n_links + 1);
   s->resource = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n_limits);
   s->own = BY_ARENA_ARRAY(&s->arena, uint32_t, s->n_limits);
   s->capacity = BY_ARENA_ARRAY(&s->arena, double, s->n_limits);
   s->max = BY_ARENA_ARRAY(&s->arena, double, s->n);
   for (uint32_t k = 0; k < s->n && s->max; k++) s->max[k] = 1;
-  return s->arena.failed ? by_plan_no_memory() : find_first_links(s);
+  return s->arena.failed ? by_plan_no_memory() : by_paths_init(&s->paths, s->topology);
 }
 
 static void free_sharing(struct sharing *s) {
   for (uint32_t k = 0; k < s->n && s->graphs; k++) by_graph_destroy(s->graphs[k]);
   by_graph_destroy(s->all);
+  by_paths_fini(&s->paths);
   free(s->load);
   free(s->total);
   by_arena_fini(&s->arena);
@@ -386,7 +361,6 @@ enum banyan_status by_planner_share(const char *name, const struct by_topology *
   struct by_packing *packing = NULL;
   if (n < 1 || n > BY_SHARE_MAX)
     return by_fail(BANYAN_ERR_ARGUMENT, "%u sets of hosts are planned together, must be 1 to %d", n, BY_SHARE_MAX);
-  by_arena_init(&s.arena);
   for (uint32_t k = 0; k < n; k++) sets[k].plan = NULL;
   enum banyan_status status = init_sharing(&s);
   if (status == BANYAN_OK) status = make_graphs(&s);

@@ -328,9 +328,7 @@ enum banyan_status by_schedule_compile_part(const struct by_plan *plan, const st
                                    .rank = rank,
                                    .root = by_collective(collective)->rooted ? root : 0,
                                    .plan_version = version};
-  by_arena_init(&schedule->arena);
   struct by_compile compile = {.plan = plan, .class_ = class_, .part = part, .schedule = schedule};
-  by_arena_init(&compile.work);
   enum banyan_status status = compile_steps(&compile);
   by_arena_fini(&compile.work);
   free(compile.messages);

@@ -247,24 +247,22 @@ static enum banyan_status choose_vertices(struct overlay *o, const struct by_gra
   return add_vertices(o, choice->helpers, choice->helpers ? choice->n_helpers : 0);
 }
 
-/* Adds the node's links to nodes of higher numbers to bundles. last[v] is the latest bundle with node v. */
-static void bundle_links(struct overlay *o, uint32_t node, uint32_t *last) {
+/* Adds the node's links to nodes of higher numbers to bundles. */
+static void bundle_links(struct overlay *o, uint32_t node) {
   for (uint32_t i = o->paths.first[node]; i < o->paths.first[node + 1]; i++) {
-    uint32_t l = o->paths.links[i], other = by_link_other(&o->topology->links[l], node);
+    uint32_t l = o->paths.links[i], other = by_link_other(&o->topology->links[l], node), first = o->paths.bundle[l];
     if (other < node) continue;
-    if (last[other] == NONE || o->bundles[last[other]].low != node) {
-      last[other] = o->n_bundles++;
-      o->bundles[last[other]] =
+    if (first == l)
+      o->bundles[o->n_bundles++] =
           (struct bundle){.low = node, .high = other, .first = l, .delay = INFINITY, .resource = {NONE, NONE}};
-    }
-    struct bundle *bundle = &o->bundles[last[other]];
+    o->bundle_of[l] = first == l ? o->n_bundles - 1 : o->bundle_of[first];
+    struct bundle *bundle = &o->bundles[o->bundle_of[l]];
     const struct by_link *link = &o->topology->links[l];
     double there = by_residual(link->capacity[link->a == node ? BY_AB : BY_BA]);
     double back = by_residual(link->capacity[link->a == node ? BY_BA : BY_AB]);
     bundle->left[0] += there;
     bundle->left[1] += back;
     if (there > 0 || back > 0) bundle->delay = fmin(bundle->delay, link->delay);
-    o->bundle_of[l] = last[other];
   }
 }
 
@@ -456,10 +454,7 @@ static enum banyan_status make_graph(struct make *make, const struct by_graph_ch
   BY_TRY(allocate_arrays(make));
   BY_TRY(by_paths_init(&o->paths, o->topology));
   BY_TRY(choose_vertices(o, choice));
-  uint32_t *last = BY_ARENA_ARRAY(&o->arena, uint32_t, o->topology->n_nodes);
-  if (!last) return by_graph_no_memory();
-  for (uint32_t node = 0; node < o->topology->n_nodes; node++) last[node] = NONE;
-  for (uint32_t node = 0; node < o->topology->n_nodes; node++) bundle_links(o, node, last);
+  for (uint32_t node = 0; node < o->topology->n_nodes; node++) bundle_links(o, node);
   if (!find_pairs(o)) return by_graph_no_memory();
   BY_TRY(find_routes(make));
   by_graph_builder_init(make->builder, o->n_terminals, o->n_vertices);

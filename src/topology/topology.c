@@ -282,19 +282,13 @@ static enum banyan_status move_into_arena(struct by_topology_builder *builder, s
   return BANYAN_OK;
 }
 
-enum banyan_status by_topology_builder_finish(struct by_topology_builder *builder, const char *source,
-                                              struct by_topology **out) {
-  enum banyan_status status = by_topology_validate(builder->topology);
-  if (status == BANYAN_OK) status = move_into_arena(builder, out);
-  by_topology_builder_fini(builder);
-  return status == BANYAN_OK || !source ? status : by_fail_within(status, "%s", source);
-}
-
 enum banyan_status by_topology_builder_end(struct by_topology_builder *builder, enum banyan_status status,
                                            const char *source, struct by_topology **out) {
-  if (status == BANYAN_OK) return by_topology_builder_finish(builder, source, out);
+  bool complete = status == BANYAN_OK;
+  if (complete) status = by_topology_validate(builder->topology);
+  if (status == BANYAN_OK) status = move_into_arena(builder, out);
   by_topology_builder_fini(builder);
-  return status;
+  return status == BANYAN_OK || !complete || !source ? status : by_fail_within(status, "%s", source);
 }
 
 /* --- A part of a topology. --- */
@@ -377,8 +371,7 @@ static enum banyan_status make_part(struct extraction *p, const uint32_t *hosts,
 
 enum banyan_status by_topology_part(const struct by_topology *topology, const uint32_t *hosts, uint32_t n,
                                     struct by_topology **out) {
-  struct by_arena arena;
-  by_arena_init(&arena);
+  struct by_arena arena = {0};
   struct extraction p = {.topology = topology,
                          .chosen = BY_ARENA_ARRAY(&arena, bool, topology->n_nodes),
                          .links = BY_ARENA_ARRAY(&arena, uint32_t, topology->n_nodes),

@@ -1,5 +1,5 @@
 /* Makes a topology, for readers, synthesisers and measurements: init, add nodes and links in the order of the source,
- * finish. Added elements have default values, and are completed through the returned pointer. Names are copied. An
+ * end. Added elements have default values, and are completed through the returned pointer. Names are copied. An
  * exceeded limit and a repeated name are refused at once, so that a reader can report the line. Errors are
  * BANYAN_ERR_TOPOLOGY or NO_MEMORY. */
 #ifndef BY_TOPOLOGY_TOPOLOGY_MAKE_H
@@ -8,7 +8,7 @@
 #include "topology.h"
 
 struct by_topology_builder {
-  struct by_topology *topology; /* Its nodes and links are in the heap until finish moves them into the arena. */
+  struct by_topology *topology; /* Its nodes and links are in the heap until end moves them into the arena. */
   uint32_t allocated_nodes, allocated_links;
   struct by_topology_name *names; /* a hash table of the nodes' names */
   struct by_arena arena;          /* memory of the names' table */
@@ -16,7 +16,7 @@ struct by_topology_builder {
 
 /* The name may be "" or NULL. */
 BANYAN_CHECK enum banyan_status by_topology_builder_init(struct by_topology_builder *builder, const char *name);
-/* Frees everything that was not finished. After finish it does nothing. */
+/* Frees everything that was not ended. After end it does nothing. */
 void by_topology_builder_fini(struct by_topology_builder *builder);
 
 /* Adds a host that takes part and does not help, or a switch that only forwards; without limits and group, and with
@@ -35,11 +35,8 @@ uint32_t by_topology_builder_find(const struct by_topology_builder *builder, con
 /* Copies a text, such as a group or a port, that lives as long as the topology. */
 BANYAN_CHECK enum banyan_status by_topology_builder_keep(struct by_topology_builder *builder, const char *text,
                                                          const char **out);
-/* Validates the topology and moves it to *out, which the caller owns. On failure everything is freed, and the error
- * begins with `source`, unless that is NULL. */
-BANYAN_CHECK enum banyan_status by_topology_builder_finish(struct by_topology_builder *builder, const char *source,
-                                                           struct by_topology **out);
-/* Finishes if `status` is BANYAN_OK, otherwise frees everything and returns `status`. */
+/* If `status` is BANYAN_OK, validates the topology and moves it to *out, which the caller owns; an error begins with
+ * `source`, unless that is NULL. Otherwise returns `status`. On failure everything is freed. */
 BANYAN_CHECK enum banyan_status by_topology_builder_end(struct by_topology_builder *builder, enum banyan_status status,
                                                         const char *source, struct by_topology **out);
 

@@ -4,9 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Finds the first of the links between the same two nodes. `latest` is scratch memory for each node, all zero: the
+ * latest such link at it. Link 0 serves as none, since it is the first wherever it leads. */
+static void find_bundles(struct by_paths *paths, uint32_t *latest) {
+  const struct by_topology *t = paths->topology;
+  for (uint32_t v = 0; v < t->n_nodes; v++)
+    for (uint32_t i = paths->first[v]; i < paths->first[v + 1]; i++) {
+      uint32_t l = paths->links[i], other = by_link_other(&t->links[l], v);
+      if (other < v) continue;
+      const struct by_link *known = &t->links[latest[other]];
+      bool same = (known->a == v && known->b == other) || (known->a == other && known->b == v);
+      if (!same) latest[other] = l;
+      paths->bundle[l] = latest[other];
+    }
+}
+
 enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topology *topology) {
   size_t n = topology->n_nodes, m = topology->n_links;
-  uint32_t *first = calloc(2 * n + 2 * m + 1, sizeof *first);
+  uint32_t *first = calloc(2 * n + 3 * m + 1, sizeof *first);
   *paths = (struct by_paths){.topology = topology, .first = first};
   if (!first) {
     (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the paths of %zu nodes", n);
@@ -22,6 +37,8 @@ enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topolog
     links[--first[topology->links[i].a]] = (uint32_t)i;
     links[--first[topology->links[i].b]] = (uint32_t)i;
   }
+  paths->bundle = links + 2 * m;
+  find_bundles(paths, turn);
   /* Participating hosts are counted separately, since they are the ones to be spread over equal links. */
   uint32_t of_ranks = 0, of_others = 0;
   for (size_t v = 0; v < n; v++) turn[v] = topology->nodes[v].takes_part ? of_ranks++ : of_others++;

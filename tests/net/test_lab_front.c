@@ -54,7 +54,7 @@ static void make_topology(struct scene *scene) {
   by_topology_builder_node(&builder, node)->aggregates = true;
   for (uint32_t i = 0; i < WORKERS; i++) assert_ok(by_topology_builder_add_link(&builder, i, node, 4. * RATE, 0, NULL));
   assert_ok(by_topology_builder_add_link(&builder, SERVER, node, RATE, 0, NULL));
-  assert_ok(by_topology_builder_finish(&builder, NULL, &scene->topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &scene->topology));
 }
 
 /* ---- processes in the lab */

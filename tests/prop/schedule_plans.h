@@ -125,7 +125,7 @@ static inline struct by_plan *random_plan(struct by_rng *rng, uint32_t n) {
     sum += made->classes->groups[i].share = 0.01 + by_rng_unit(rng);
   }
   for (uint32_t i = 0; i < n_groups; i++) made->classes->groups[i].share /= sum;
-  assert_ok(by_plan_finish(made, &plan));
+  assert_ok(by_plan_end(made, BANYAN_OK, &plan));
   return below(rng, 2) ? with_own_class(rng, plan) : plan;
 }
 
@@ -172,7 +172,7 @@ static inline struct by_plan *random_helped_plan(struct by_rng *rng, uint32_t n,
     sum += group->share = 0.01 + by_rng_unit(rng);
   }
   for (uint32_t i = 0; i < n_groups; i++) made->classes->groups[i].share /= sum;
-  assert_ok(by_plan_finish(made, &plan));
+  assert_ok(by_plan_end(made, BANYAN_OK, &plan));
   return plan;
 }
 
@@ -224,7 +224,7 @@ static inline struct by_plan *random_through_plan(struct by_rng *rng, uint32_t n
     sum += group->share = 0.01 + by_rng_unit(rng);
   }
   for (uint32_t i = 0; i < n_groups; i++) made->classes->groups[i].share /= sum;
-  assert_ok(by_plan_finish(made, &plan));
+  assert_ok(by_plan_end(made, BANYAN_OK, &plan));
   return plan;
 }
 

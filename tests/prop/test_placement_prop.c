@@ -163,7 +163,7 @@ static struct by_topology *random_network(struct by_rng *rng) {
       assert_ok(by_topology_builder_add_link(&builder, i, to, (1 + below(rng, 5)) * 1e9, below(rng, 3) * 1e-5, NULL));
     }
   }
-  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology));
   return topology;
 }
 

@@ -122,7 +122,7 @@ static struct by_plan *random_plan(struct by_rng *rng) {
     if (i + 1 < plan->n_classes) plan->classes[i].up_to = 1000 * i + below(rng, 1000);
     random_class(rng, plan, &plan->classes[i]);
   }
-  assert_ok(by_plan_finish(plan, &plan));
+  assert_ok(by_plan_end(plan, BANYAN_OK, &plan));
   return plan;
 }
 

@@ -252,7 +252,7 @@ static struct by_topology *random_wired(struct by_rng *rng, uint32_t n, bool dir
     assert_ok(by_topology_builder_add_link(&builder, a, b, 1e8 * (1 + below(rng, 10)), 0, &link));
     if (directed) link->capacity[below(rng, 2)].all = 1e7;
   }
-  assert_ok(by_topology_builder_finish(&builder, "t", &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, "t", &topology));
   return topology;
 }
 

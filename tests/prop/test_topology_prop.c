@@ -72,7 +72,7 @@ static bool any_topology(struct by_rng *rng, struct by_topology **out) {
     uint32_t a = (uint32_t)by_rng_below(rng, n), b = (uint32_t)by_rng_below(rng, n);
     if (a != b) any_link(rng, &builder, a, b);
   }
-  enum banyan_status status = by_topology_builder_finish(&builder, NULL, out);
+  enum banyan_status status = by_topology_builder_end(&builder, BANYAN_OK, NULL, out);
   if (status != BANYAN_OK) assert_non_null(strstr(banyan_error_text(), "reach"));
   return status == BANYAN_OK;
 }

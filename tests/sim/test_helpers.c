@@ -181,7 +181,7 @@ static struct by_plan *make_partly_helped_plan(void *context) {
     (c ? random_helped_group : random_group)(&rng, made, made->classes[c].groups);
     made->classes[c].groups[0].share = 1;
   }
-  assert_ok(by_plan_finish(made, &plan));
+  assert_ok(by_plan_end(made, BANYAN_OK, &plan));
   return plan;
 }
 

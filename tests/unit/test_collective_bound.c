@@ -105,7 +105,7 @@ static void test_forestcoll(void **state) {
     assert_ok(by_topology_builder_add_link(&builder, h, 8 + h / 4, 10 * gbit, 0, NULL));
     assert_ok(by_topology_builder_add_link(&builder, h, 10, gbit, 0, NULL));
   }
-  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology));
   struct by_collective_bound bound = find(topology, BANYAN_ALLGATHER, NULL, 0);
   assert_near(bound.rate, 8 * gbit);
   assert_near(bound.part, 0.5);
@@ -145,7 +145,7 @@ static struct by_topology *draw(struct by_rng *rng, uint32_t n_hosts, uint32_t n
       assert_ok(by_topology_builder_add_link(&builder, v, w, gbit, 0, &link));
       for (int way = 0; way < 2; way++) link->capacity[way] = some(rng, 9);
     }
-  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology));
   return topology;
 }
 

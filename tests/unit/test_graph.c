@@ -153,13 +153,13 @@ static struct by_link *join(struct net *net, uint32_t a, uint32_t b, double capa
 }
 
 static void make(struct net *net, const struct by_graph_choice *choice) {
-  assert_ok(by_topology_builder_finish(&net->builder, NULL, &net->topology));
+  assert_ok(by_topology_builder_end(&net->builder, BANYAN_OK, NULL, &net->topology));
   assert_ok(by_graph_of_topology(net->topology, choice, &net->graph));
 }
 
 static void make_badly(struct net *net, const struct by_graph_choice *choice, enum banyan_status status,
                        const char *reason) {
-  assert_ok(by_topology_builder_finish(&net->builder, NULL, &net->topology));
+  assert_ok(by_topology_builder_end(&net->builder, BANYAN_OK, NULL, &net->topology));
   assert_status(by_graph_of_topology(net->topology, choice, &net->graph), status);
   if (!strstr(banyan_error_text(), reason)) fail_msg("\"%s\" has no \"%s\"", banyan_error_text(), reason);
   by_topology_destroy(net->topology);

@@ -51,7 +51,7 @@ static struct by_link *join(uint32_t a, uint32_t b, double capacity) {
 }
 
 static enum banyan_status finish(void) {
-  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology));
   return by_lab_layout_make(topology, &options, &layout);
 }
 

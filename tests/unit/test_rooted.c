@@ -76,7 +76,7 @@ static struct by_topology *draw(struct by_rng *rng, uint32_t n) {
       assert_ok(by_topology_builder_add_link(&builder, v, w, gbit, 0, &link));
       for (int way = 0; way < 2; way++) link->capacity[way].all = gbit * (double)(1 + by_rng_below(rng, 9));
     }
-  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology));
   return topology;
 }
 
@@ -245,7 +245,7 @@ static void test_forestcoll(void **state) {
     assert_ok(by_topology_builder_add_link(&builder, h, 8 + h / 4, 10 * gbit, 1e-6, NULL));
     assert_ok(by_topology_builder_add_link(&builder, h, 10, gbit, 5e-6, NULL));
   }
-  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology));
   assert_true(fabs(bound_of(topology, BANYAN_ALLGATHER, NULL, 0) / (8 * gbit) - 1) < 1e-9);
   expect_plan("boxes", topology, 0.98);
 }

@@ -335,7 +335,7 @@ static void test_unequal_shares(void **state) {
       sum += group->share = by_rng_unit(&rng) * by_rng_unit(&rng) + 1e-4;
     }
     for (uint32_t g = 0; g < groups; g++) made->classes->groups[g].share /= sum;
-    assert_ok(by_plan_finish(made, &plan));
+    assert_ok(by_plan_end(made, BANYAN_OK, &plan));
     struct by_schedule *schedule;
     assert_ok(by_schedule_compile(plan, &plan->classes[0], BANYAN_ALLREDUCE, 0, n - 1, &schedule));
     uint64_t *bounds = calloc(schedule->n_pieces + 1, sizeof *bounds);

@@ -28,7 +28,7 @@ static struct by_topology *made(void) {
   assert_ok(by_topology_builder_add_link(&builder, H0, S, 1e9, 1e-3, NULL));
   assert_ok(by_topology_builder_add_link(&builder, H1, S, 1e9, 0, NULL));
   assert_ok(by_topology_builder_add_link(&builder, SPARE, S, 1e9, 0, NULL));
-  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology));
   return topology;
 }
 
@@ -153,7 +153,7 @@ static void test_what_is_added(void **state) {
   link->capacity[BY_BA].used = 1e8;
   assert_ok(by_topology_builder_keep(&builder, "eth0", &link->port[1]));
   assert_int_equal(by_topology_builder_find(&builder, "s"), s);
-  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology));
   by_topology_builder_fini(&builder);
   assert_string_equal(topology->name, "pair");
   assert_int_equal(topology->n_nodes, 3);
@@ -205,7 +205,7 @@ static void test_hosts_by_name(void **state) {
   for (uint32_t i = 0; i < 8; i++)
     assert_ok(by_topology_builder_add(&builder, i < 7 ? BY_NODE_HOST : BY_NODE_SWITCH, nodes[i], NULL));
   for (uint32_t i = 1; i < 8; i++) assert_ok(by_topology_builder_add_link(&builder, 0, i, 1e9, 0, NULL));
-  assert_ok(by_topology_builder_finish(&builder, "t", &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, "t", &topology));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     if (by_topology_find_host(topology, cases[i].host) != cases[i].node)
       fail_msg("\"%s\" is %u, must be %u", cases[i].host, by_topology_find_host(topology, cases[i].host),
@@ -232,7 +232,7 @@ static void test_growth(void **state) {
     assert_int_equal(by_topology_builder_find(&builder, name), i);
   }
   assert_int_equal(by_topology_builder_find(&builder, "n3000"), UINT32_MAX);
-  assert_ok(by_topology_builder_finish(&builder, NULL, &topology));
+  assert_ok(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology));
   assert_string_equal(topology->name, "");
   assert_string_equal(topology->nodes[NODES - 1].name, "n2999");
   assert_true(topology->links[NODES - 2].capacity[BY_AB].all == NODES - 1);
@@ -249,7 +249,7 @@ static void test_refusals(void **state) {
   assert_string_equal(banyan_error_text(), "two nodes are named \"a\"");
   by_topology_builder_fini(&builder);
   assert_ok(by_topology_builder_init(&builder, ""));
-  assert_status(by_topology_builder_finish(&builder, NULL, &topology), BANYAN_ERR_TOPOLOGY);
+  assert_status(by_topology_builder_end(&builder, BANYAN_OK, NULL, &topology), BANYAN_ERR_TOPOLOGY);
   assert_string_equal(banyan_error_text(), "there are no nodes");
   by_topology_builder_fini(&builder);
 }
@@ -309,7 +309,7 @@ static void begin(struct net *net) {
 }
 
 static void finish(struct net *net) {
-  assert_ok(by_topology_builder_finish(&net->builder, NULL, &net->topology));
+  assert_ok(by_topology_builder_end(&net->builder, BANYAN_OK, NULL, &net->topology));
   assert_true(net->topology->n_nodes <= MOST);
   assert_ok(by_paths_init(&net->paths, net->topology));
 }

@@ -103,28 +103,25 @@ static enum banyan_status copy_priced(struct copying *t) {
   return BANYAN_OK;
 }
 
-static enum banyan_status copy_old(struct copying *t, double *before) {
+static enum banyan_status copy_old(struct copying *t) {
   double max = 0;
   BY_TRY(match_vertices(t));
   BY_TRY(copy_used(t));
   BY_TRY(copy_priced(t));
   for (uint32_t r = 0; r < t->embedding->net.n_rows; r++) max = fmax(max, t->load[r]);
-  *before = t->gone ? 0 : 1 / max;
+  t->embedding->before = t->gone ? 0 : 1 / max;
   return BANYAN_OK;
 }
 
 /* Adds the candidates that the old embedding uses and those that pricing found for it, by the names of vertices, and
- * marks the used ones as a set. *before: the throughput of its weights now, bit/s; 0: something that it uses is gone.
- */
-static enum banyan_status copy_old_embedding(struct by_embedding *embedding, const struct by_embedding *old,
-                                             double *before) {
-  struct by_arena arena;
-  by_arena_init(&arena);
+ * marks the used ones as a set. Sets `before`. */
+static enum banyan_status copy_old_embedding(struct by_embedding *embedding, const struct by_embedding *old) {
+  struct by_arena arena = {0};
   struct copying t = {.embedding = embedding,
                       .old = old,
                       .vertex = BY_ARENA_ARRAY(&arena, uint32_t, old->graph->n_vertices),
                       .load = BY_ARENA_ARRAY(&arena, double, embedding->net.n_rows)};
-  enum banyan_status status = arena.failed ? by_plan_no_memory() : copy_old(&t, before);
+  enum banyan_status status = arena.failed ? by_plan_no_memory() : copy_old(&t);
   by_arena_fini(&arena);
   return status;
 }
@@ -160,6 +157,7 @@ struct by_embed_facts by_embedding_facts(const struct by_embedding *embedding) {
   return (struct by_embed_facts){.throughput = embedding->picks.throughput,
                                  .bound = embedding->bound,
                                  .any_number = embedding->any_number,
+                                 .before = embedding->before,
                                  .n_candidates = embedding->candidates.n,
                                  .n_used = embedding->picks.n,
                                  .n_in_network = embedding->network ? embedding->network->classes->n_groups : 0};
@@ -232,10 +230,8 @@ static enum banyan_status add_allowed_tree(struct by_embedding *e, const struct 
                  by_plan_methods_print(o->allowed, ways), e->graph->n_terminals);
 }
 
-/* Makes the embedding. `old` and `before` are those of by_embed_again; NULL: for the first time. */
 static enum banyan_status make_embedding(struct by_embedding *e, const struct by_topology *topology,
-                                         const struct by_embed_options *o, const struct by_embedding *old,
-                                         double *before) {
+                                         const struct by_embed_options *o) {
   struct by_graph_choice choice = o->choice;
   struct by_embed_master master;
   choice.max_meshed = MAX_MESHED;
@@ -249,21 +245,20 @@ static enum banyan_status make_embedding(struct by_embedding *e, const struct by
   BY_TRY(by_embed_candidates_init(&e->candidates, &e->net,
                                   o->max_height < UINT32_MAX ? (uint32_t)o->max_height : UINT32_MAX, o->allowed));
   BY_TRY(by_embed_candidates_make(&e->candidates));
-  if (old) BY_TRY(copy_old_embedding(e, old, before));
+  if (o->old) BY_TRY(copy_old_embedding(e, o->old));
   if (!e->candidates.n) BY_TRY(add_allowed_tree(e, o)); /* no shape fits */
   enum banyan_status status = by_embed_master_init(&master, &e->candidates);
   if (status == BANYAN_OK) status = choose_candidates(e, &master, o);
   by_embed_master_fini(&master);
-  by_embed_candidates_complete(&e->candidates);
+  by_grower_fini(&e->candidates.grower); /* No more candidates are added. */
   return status == BANYAN_OK ? by_embed_make_network(e, o->queues) : status;
 }
 
-static enum banyan_status create_embedding(const struct by_topology *topology, const struct by_embed_options *options,
-                                           const struct by_embedding *old, double *before, struct by_embedding **out) {
+enum banyan_status by_embed(const struct by_topology *topology, const struct by_embed_options *options,
+                            struct by_embedding **out) {
   struct by_embedding *e = calloc(1, sizeof *e);
   if (!e) return by_plan_no_memory();
-  by_arena_init(&e->arena);
-  enum banyan_status status = make_embedding(e, topology, options, old, before);
+  enum banyan_status status = make_embedding(e, topology, options);
   if (status == BANYAN_OK)
     *out = e;
   else
@@ -271,30 +266,26 @@ static enum banyan_status create_embedding(const struct by_topology *topology, c
   return status;
 }
 
-enum banyan_status by_embed(const struct by_topology *topology, const struct by_embed_options *options,
-                            struct by_embedding **out) {
-  return create_embedding(topology, options, NULL, NULL, out);
-}
-
-enum banyan_status by_embed_again(const struct by_topology *topology, const struct by_embed_options *options,
-                                  const struct by_embedding *old, double gain, struct by_embed_change *change,
-                                  struct by_embedding **out) {
-  *change = (struct by_embed_change){0};
-  BY_TRY(create_embedding(topology, options, old, &change->before, out));
-  change->after = (*out)->picks.throughput;
-  change->worth_it = change->after > (1 + gain) * change->before;
-  return BANYAN_OK;
-}
-
 /* --- Text for people. --- */
+
+static const char *const kind_names[BY_EMBED_N_KINDS] = {"parameter server",
+                                                         "sharded parameter server",
+                                                         "ring",
+                                                         "recursive halving and doubling",
+                                                         "chain",
+                                                         "tree",
+                                                         "elastic aggregation tree",
+                                                         "tree over helpers",
+                                                         "in-network tree",
+                                                         "packed tree"};
 
 static void add_used(const struct by_embedding *e, struct by_text *text) {
   char rate[32];
   by_text_add(text, "Used, and what they carry:\n");
   for (uint32_t i = 0; i < e->picks.n; i++) {
     const struct by_embed_candidate *c = &e->candidates.items[e->picks.items[i].candidate];
-    by_text_add(text, "  %5.1f %%  %s: %s", 100 * e->picks.items[i].rate / e->picks.throughput,
-                by_embed_candidate_kind_name(c->kind), by_print_rate(e->picks.items[i].rate, rate));
+    by_text_add(text, "  %5.1f %%  %s: %s", 100 * e->picks.items[i].rate / e->picks.throughput, kind_names[c->kind],
+                by_print_rate(e->picks.items[i].rate, rate));
     if (c->kind == BY_EMBED_NETWORK)
       by_text_add(text, ", server %s", e->node_names[e->net.servers[c->server].node]);
     else if (c->group.kind == BY_GROUP_ROTATED)
@@ -313,8 +304,8 @@ static void add_alone(const struct by_embedding *e, struct by_text *text) {
     for (uint32_t i = 0; i < e->candidates.n; i++)
       if ((int)all[i].kind == kind && (!c || all[i].theta < c->theta)) c = &all[i];
     if (c)
-      by_text_add(text, "  %-31s %10s  %6.2f\n", by_embed_candidate_kind_name((enum by_embed_candidate_kind)kind),
-                  by_print_rate(1 / c->theta, rate), c->theta * e->picks.throughput);
+      by_text_add(text, "  %-31s %10s  %6.2f\n", kind_names[kind], by_print_rate(1 / c->theta, rate),
+                  c->theta * e->picks.throughput);
   }
 }
 

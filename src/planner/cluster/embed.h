@@ -26,7 +26,8 @@ struct by_embed_options {
   double max_height;  /* of each, in hops; INFINITY: any */
   double min_rate;    /* of each, bit/s */
   double penalty;     /* for each candidate, a part of the shortest time, >= 0 */
-  double turnaround;  /* seconds that ends and switches add to the round trip of an in-network tree */
+  const struct by_embedding *old; /* an earlier embedding of the same workers; NULL: none */
+  double turnaround;              /* seconds that ends and switches add to the round trip of an in-network tree */
   uint32_t queues; /* queues of switches: the plan has each in-network tree this many times, with equal shares; >= 1 */
 };
 
@@ -37,12 +38,18 @@ struct by_embedding;
 /* Returns the defaults: all methods, but no servers; 8 trees of any height and rate, a penalty of 1 %, steps down to
  * 1/16, 100 us. */
 struct by_embed_options by_embed_defaults(void);
-/* Embeds a job. The caller owns *out and passes it to by_embedding_destroy. Errors: those of by_graph_of_topology;
- * BANYAN_ERR_ARGUMENT: a helper or server is a switch, or a number is out of range; BANYAN_ERR_UNSUPPORTED: CLP is not
- * installed, or more than 2048 vertices; BANYAN_ERR_PLAN: nothing that is allowed keeps the limits. There are no
- * in-network trees if there are more than BY_PLAN_MAX_WORKERS workers, or if no switch on their paths can add. Servers
- * beyond the first BY_EMBED_MAX_SERVERS are left out, and so are those that some worker cannot reach. Cost: for 64
- * hosts in 8 racks some hundred candidates of 90 resources, half a second at most. */
+/* Embeds a job. The caller owns *out and passes it to by_embedding_destroy.
+ *
+ * With an old embedding it plans again for the same workers (by name, in the same order) on a topology whose use by
+ * others, helpers or links have changed, without counting what this job itself uses. The candidates of the old
+ * embedding are kept where they still fit, so that those that pricing found are not lost.
+ *
+ * Errors: those of by_graph_of_topology;
+ * BANYAN_ERR_ARGUMENT: a helper or server is a switch, a number is out of range, or the old embedding has other
+ * workers; BANYAN_ERR_UNSUPPORTED: CLP is not installed, or more than 2048 vertices; BANYAN_ERR_PLAN: nothing that is
+ * allowed keeps the limits. There are no in-network trees if there are more than BY_PLAN_MAX_WORKERS workers, or if no
+ * switch on their paths can add. Servers beyond the first BY_EMBED_MAX_SERVERS are left out, and so are those that some
+ * worker cannot reach. Cost: for 64 hosts in 8 racks some hundred candidates of 90 resources, half a second at most. */
 BANYAN_CHECK enum banyan_status by_embed(const struct by_topology *topology, const struct by_embed_options *options,
                                          struct by_embedding **out);
 /* Destroys an embedding; NULL is allowed. */
@@ -52,6 +59,8 @@ struct by_embed_facts {
   double throughput; /* bit/s of input: 1 / theta */
   double bound;      /* bit/s that no set of trees over these vertices exceeds */
   double any_number; /* bit/s of the candidates if any number of them may be used */
+  double before;     /* bit/s of the old embedding's weights on this topology; 0: they need something that is
+                        gone, or there is no old one */
   uint32_t n_candidates, n_used;
   uint32_t n_in_network; /* trees of the plan; with several queues, more than are used */
 };
@@ -65,21 +74,5 @@ BANYAN_CHECK enum banyan_status by_embedding_plan(const struct by_embedding *emb
 struct by_text;
 /* Adds text for people: the used candidates, and the throughput of the best candidate of each kind alone. */
 void by_embedding_explain(const struct by_embedding *embedding, struct by_text *text);
-
-/* --- Again, when others use more or less. --- */
-
-struct by_embed_change {
-  double before; /* bit/s of the old weights on the new topology; 0: they need something that is gone */
-  double after;  /* bit/s of the new embedding */
-  bool worth_it; /* after > (1 + gain) before */
-};
-/* Plans again for the same workers (by name, in the same order) on a topology whose use by others, helpers or links
- * have changed, without counting what this job itself uses. The candidates of the old embedding are kept where they
- * still fit, so that those that pricing found are not lost. The caller switches to *out, at the end of an iteration,
- * only if change->worth_it; a usual gain is 0.05. The caller owns *out. Errors as by_embed; BANYAN_ERR_ARGUMENT: other
- * workers. */
-BANYAN_CHECK enum banyan_status by_embed_again(const struct by_topology *topology,
-                                               const struct by_embed_options *options, const struct by_embedding *old,
-                                               double gain, struct by_embed_change *change, struct by_embedding **out);
 
 #endif

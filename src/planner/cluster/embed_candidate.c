@@ -260,7 +260,6 @@ enum banyan_status by_embed_net_init(struct by_embed_net *net, const struct by_t
                    "a job on a shared cluster is planned for %d hosts and helpers at most, not for %u",
                    BY_EMBED_MAX_VERTICES, graph->n_vertices);
   *net = (struct by_embed_net){.topology = topology, .graph = graph, .n_rows = graph->n_resources};
-  by_arena_init(&net->arena);
   struct finding f = {.net = net};
   enum banyan_status status = find_network(&f);
   by_paths_fini(&f.paths);
@@ -274,25 +273,9 @@ void by_embed_net_fini(struct by_embed_net *net) {
   *net = (struct by_embed_net){0};
 }
 
-static const char *const names[BY_EMBED_N_KINDS] = {"parameter server",
-                                                    "sharded parameter server",
-                                                    "ring",
-                                                    "recursive halving and doubling",
-                                                    "chain",
-                                                    "tree",
-                                                    "elastic aggregation tree",
-                                                    "tree over helpers",
-                                                    "in-network tree",
-                                                    "packed tree"};
-
-const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind) {
-  return names[kind];
-}
-
 enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list, const struct by_embed_net *net,
                                             uint32_t max_height, uint32_t allowed) {
   *list = (struct by_embed_candidates){.net = net, .max_height = max_height, .allowed = allowed};
-  by_arena_init(&list->arena);
   BY_TRY(by_grower_init(&list->grower, net->graph, true));
   struct by_arena *arena = &list->grower.arena;
   uint32_t n = net->graph->n_vertices;
@@ -302,10 +285,6 @@ enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list, co
   list->draft.order = BY_ARENA_ARRAY(arena, uint32_t, n);
   list->draft.up = BY_ARENA_ARRAY(arena, uint32_t, n);
   return arena->failed ? by_plan_no_memory() : BANYAN_OK;
-}
-
-void by_embed_candidates_complete(struct by_embed_candidates *list) {
-  by_grower_fini(&list->grower);
 }
 
 void by_embed_candidates_fini(struct by_embed_candidates *list) {

@@ -344,7 +344,6 @@ enum banyan_status by_embed_make_network(struct by_embedding *e, uint32_t queues
     n++;
   }
   if (!n) return BANYAN_OK;
-  by_arena_init(&placement.arena);
   placement.trees = BY_ARENA_ARRAY(&placement.arena, struct by_placed_tree, (size_t)n * queues);
   placement.rate = placement.bound = rate;
   enum banyan_status status = placement.trees ? place_trees(e, &placement, rate, queues) : by_plan_no_memory();

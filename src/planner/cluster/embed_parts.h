@@ -131,8 +131,6 @@ struct by_embed_candidates {
 BANYAN_CHECK enum banyan_status by_embed_candidates_init(struct by_embed_candidates *list,
                                                          const struct by_embed_net *net, uint32_t max_height,
                                                          uint32_t allowed);
-/* Frees the working memory, once no more candidates are added. */
-void by_embed_candidates_complete(struct by_embed_candidates *list);
 /* Frees a list; one that is all zeros is allowed. */
 void by_embed_candidates_fini(struct by_embed_candidates *list);
 /* Adds a copy of the draft. It is left out if it is too high or not allowed, needs an edge that the graph does not
@@ -162,8 +160,6 @@ BANYAN_CHECK enum banyan_status by_embed_candidates_price(struct by_embed_candid
                                                           double worth, double *min);
 /* Adds all that are made from their shapes (embed_shapes.c). Cost: some hundred candidates. */
 BANYAN_CHECK enum banyan_status by_embed_candidates_make(struct by_embed_candidates *list);
-/* Returns "parameter server", "ring", ... Static storage. */
-const char *by_embed_candidate_kind_name(enum by_embed_candidate_kind kind);
 
 /* --- Choosing. --- */
 
@@ -236,10 +232,10 @@ struct by_embedding {
   struct by_embed_net net; /* its topology is not used any more */
   struct by_embed_candidates candidates;
   struct by_embed_picks picks;
-  struct by_vertex *vertices; /* of the graph: their names and kinds */
-  const char **node_names;    /* of nodes on paths to servers; NULL: it is not on one */
-  struct by_plan *network;    /* the in-network trees of the picks, in their order; NULL: none */
-  double bound, any_number;
+  struct by_vertex *vertices;       /* of the graph: their names and kinds */
+  const char **node_names;          /* of nodes on paths to servers; NULL: it is not on one */
+  struct by_plan *network;          /* the in-network trees of the picks, in their order; NULL: none */
+  double bound, any_number, before; /* see struct by_embed_facts */
   struct by_arena arena;
 };
 

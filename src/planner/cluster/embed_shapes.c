@@ -198,8 +198,7 @@ static enum banyan_status add_all_trees(struct builder *w) {
 
 static enum banyan_status make_elastic(struct by_embed_candidates *list) {
   size_t n = list->net->graph->n_vertices;
-  struct by_arena arena;
-  by_arena_init(&arena);
+  struct by_arena arena = {0};
   struct builder w = {.list = list,
                       .waits = BY_ARENA_ARRAY(&arena, bool, n),
                       .parent = BY_ARENA_ARRAY(&arena, uint32_t, n),

@@ -205,7 +205,6 @@ static enum banyan_status solve_quickly(struct net *net) {
 enum banyan_status by_assign_solve(const struct by_assign *assign, uint32_t *flow) {
   struct net net = {.a = assign, .flow = flow, .n = assign->n_from + assign->n_to};
   net.minimise_cost = assign->n_pairs <= BY_ASSIGN_EXACT;
-  by_arena_init(&net.arena);
   memset(flow, 0, assign->n_pairs * sizeof *flow);
   enum banyan_status status = prepare_net(&net);
   if (status == BANYAN_OK && net.minimise_cost) solve_min_cost(&net);

@@ -398,8 +398,7 @@ static double compute_notified(struct timing *w, uint32_t r) {
 enum banyan_status by_control_tree_time(const struct by_control_tree *tree, const struct by_nearness *near,
                                         const struct by_control_costs *costs, double *out) {
   size_t n = tree->n;
-  struct by_arena scratch;
-  by_arena_init(&scratch);
+  struct by_arena scratch = {0};
   struct timing w = {.tree = tree,
                      .near = near,
                      .costs = costs,

@@ -29,7 +29,6 @@ struct flow_network {
 static enum banyan_status init_flow(struct flow_network *flow, uint32_t n_vertices, uint32_t max_arcs) {
   size_t n = n_vertices, m = max_arcs;
   *flow = (struct flow_network){.n_vertices = n_vertices};
-  by_arena_init(&flow->arena);
   flow->capacity = BY_ARENA_ARRAY(&flow->arena, double, m);
   flow->left = BY_ARENA_ARRAY(&flow->arena, double, 2 * m);
   flow->head = BY_ARENA_ARRAY(&flow->arena, uint32_t, 2 * m);
@@ -371,11 +370,9 @@ enum banyan_status by_collective_bound_find(const struct by_topology *topology, 
                                             struct by_collective_bound *out) {
   struct cuts cuts = {
       .topology = topology, .request = request, .reversed = is_reversed(request->collective), .rate = INFINITY};
-  struct by_arena arena;
+  struct by_arena arena = {0};
   *out = (struct by_collective_bound){.collective = request->collective, .rate = INFINITY};
   BY_TRY(check_request(topology, request));
-  by_arena_init(&out->arena);
-  by_arena_init(&arena);
   enum banyan_status status =
       request->collective == BANYAN_ALLTOALL ? bound_alltoall(topology, request, out) : find_cut(&cuts, &arena, out);
   by_arena_fini(&cuts.flow.arena);

@@ -91,7 +91,6 @@ static enum banyan_status change_rates(struct by_cost *cost, const struct by_cos
 enum banyan_status by_cost_init(struct by_cost *cost, const struct by_plan *plan, const struct by_class *class_,
                                 const struct by_topology *topology, const struct by_cost_rates *rates) {
   *cost = (struct by_cost){.topology = topology};
-  by_arena_init(&cost->arena);
   enum banyan_status status = by_plan_load_init(&cost->load, plan, class_, topology);
   if (status == BANYAN_OK) status = by_cost_add_trees(cost, plan, class_);
   if (status == BANYAN_OK) status = by_cost_flow_init(cost, class_);

@@ -26,8 +26,7 @@ struct making {
   bool reversed;
   struct by_paths paths;
   struct by_next_hop *hops;
-  uint32_t *bundle; /* of each link: the first of the links between the same nodes */
-  bool *is_host;    /* of each node: whether it is one of the hosts */
+  bool *is_host; /* of each node: whether it is one of the hosts */
   struct by_arena work;
 };
 
@@ -35,24 +34,13 @@ static uint32_t direction_from(const struct by_topology *t, uint32_t link, uint3
   return t->links[link].a == from ? BY_AB : BY_BA;
 }
 
-/* Finds bundles: parallel links share the traffic between their nodes. */
-static void find_bundles(const struct making *m) {
-  const struct by_topology *t = m->topology;
-  for (uint32_t v = 0; v < t->n_nodes; v++)
-    for (uint32_t i = m->paths.first[v]; i < m->paths.first[v + 1]; i++) {
-      uint32_t l = m->paths.links[i], other = by_link_other(&t->links[l], v), first = l;
-      for (uint32_t k = m->paths.first[v]; k < i && first == l; k++)
-        if (by_link_other(&t->links[m->paths.links[k]], v) == other) first = m->paths.links[k];
-      if (v < other) m->bundle[l] = first;
-    }
-}
-
+/* Adds up the capacities of parallel links, which share the traffic between their nodes. */
 static void fill_capacities(const struct making *m) {
   const struct by_topology *t = m->topology;
   double *capacity = m->net->capacity;
   uint32_t nodes = 2 * t->n_links;
   for (uint32_t l = 0; l < t->n_links; l++) {
-    uint32_t bundle = m->bundle[l], turned = (t->links[l].a != t->links[bundle].a) ^ m->reversed;
+    uint32_t bundle = m->paths.bundle[l], turned = (t->links[l].a != t->links[bundle].a) ^ m->reversed;
     for (uint32_t direction = 0; direction < 2; direction++)
       capacity[2 * bundle + (direction ^ turned)] += by_residual(t->links[l].capacity[direction]);
   }
@@ -84,7 +72,7 @@ static bool follow_path(const struct making *m, uint32_t from, uint32_t to, stru
   for (uint32_t v = m->hosts[from]; v != m->hosts[to]; v = m->hops[v].next) {
     const struct by_next_hop *hop = &m->hops[v];
     if (hop->link == UINT32_MAX || (hop->next != m->hosts[to] && m->is_host[hop->next])) return false;
-    uint32_t bundle = m->bundle[hop->link], direction = direction_from(t, bundle, v);
+    uint32_t bundle = m->paths.bundle[hop->link], direction = direction_from(t, bundle, v);
     uint32_t sent = nodes + (back ? t->n_nodes : 0) + v, received = nodes + (back ? 0 : t->n_nodes) + hop->next;
     if (!add_use(net, arc, 2 * bundle + (direction ^ back)) || !add_use(net, arc, sent) || !add_use(net, arc, received))
       return false;
@@ -126,11 +114,9 @@ static enum banyan_status make_arcs(struct making *m, uint32_t n) {
   net->capacity = BY_ARENA_ARRAY(&net->arena, double, net->n_resources);
   net->arcs = BY_ARENA_ARRAY(&net->arena, struct by_arc, (size_t)n * n);
   m->hops = BY_ARENA_ARRAY(&m->work, struct by_next_hop, t->n_nodes);
-  m->bundle = BY_ARENA_ARRAY(&m->work, uint32_t, t->n_links);
   m->is_host = BY_ARENA_ARRAY(&m->work, bool, t->n_nodes);
   if (net->arena.failed || m->work.failed) return no_memory();
   for (uint32_t h = 0; h < n; h++) m->is_host[m->hosts[h]] = true;
-  find_bundles(m);
   fill_capacities(m);
   BY_TRY(add_arcs(m, n));
   qsort(net->arcs, net->n_arcs, sizeof *net->arcs, compare_ends);

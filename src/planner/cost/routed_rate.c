@@ -11,28 +11,24 @@ struct loads {
   const struct by_routed *routed;
   struct by_paths paths;
   struct by_next_hop *hops;
-  uint32_t *bundle;       /* of each link: the first of the links between the same nodes, which share their load */
-  double (*capacity)[2];  /* of each bundle, in the direction of its first link */
-  double (*link)[2];      /* how often the buffer passes each bundle */
-  double *out, *in;       /* how often the buffer is sent and received by each node, including what it forwards */
-  uint32_t *seen, *stamp; /* scratch memory of each node: its bundle, and the node for which that holds */
+  double (*capacity)[2]; /* of each bundle, in the direction of its first link */
+  double (*link)[2];     /* how often the buffer passes each bundle */
+  double *out, *in;      /* how often the buffer is sent and received by each node, including what it forwards */
 };
 
 static uint8_t direction_from(const struct loads *loads, uint32_t link, uint32_t from) {
   return from == loads->topology->links[link].a ? BY_AB : BY_BA;
 }
 
-static void find_bundles(struct loads *loads) {
+/* Adds up the capacities of parallel links, which share the traffic between their nodes. */
+static void fill_capacities(const struct loads *loads) {
   const struct by_topology *t = loads->topology;
-  for (uint32_t v = 0; v < t->n_nodes; v++)
-    for (uint32_t i = loads->paths.first[v]; i < loads->paths.first[v + 1]; i++) {
-      uint32_t l = loads->paths.links[i], other = by_link_other(&t->links[l], v);
-      if (loads->stamp[other] != v + 1) loads->seen[other] = l;
-      loads->stamp[other] = v + 1;
-      uint32_t bundle = loads->bundle[l] = loads->seen[other];
-      loads->capacity[bundle][direction_from(loads, bundle, v)] +=
-          by_residual(t->links[l].capacity[direction_from(loads, l, v)]);
-    }
+  for (uint32_t l = 0; l < t->n_links; l++) {
+    uint32_t bundle = loads->paths.bundle[l];
+    for (uint32_t direction = 0; direction < 2; direction++)
+      loads->capacity[bundle][direction ^ (t->links[l].a != t->links[bundle].a)] +=
+          by_residual(t->links[l].capacity[direction]);
+  }
 }
 
 /* Adds the loads of all traffic to one host. */
@@ -46,7 +42,7 @@ static enum banyan_status add_loads_to(struct loads *loads, uint32_t host) {
       if (loads->hops[v].link == UINT32_MAX)
         return by_fail(BANYAN_ERR_TOPOLOGY, "%s cannot reach %s", loads->topology->nodes[v].name,
                        loads->topology->nodes[to].name);
-      uint32_t bundle = loads->bundle[loads->hops[v].link];
+      uint32_t bundle = loads->paths.bundle[loads->hops[v].link];
       loads->link[bundle][direction_from(loads, bundle, v)] += sent;
       loads->out[v] += sent;
       loads->in[loads->hops[v].next] += sent;
@@ -84,15 +80,12 @@ static void find_tightest(const struct loads *loads, double *rate, struct by_bou
 static enum banyan_status find_loads(struct loads *loads, struct by_arena *arena) {
   size_t n = loads->topology->n_nodes, m = loads->topology->n_links;
   loads->hops = BY_ARENA_ARRAY(arena, struct by_next_hop, n);
-  loads->bundle = BY_ARENA_ARRAY(arena, uint32_t, m);
   loads->capacity = by_arena_alloc(arena, m, sizeof *loads->capacity);
   loads->link = by_arena_alloc(arena, m, sizeof *loads->link);
   loads->out = BY_ARENA_ARRAY(arena, double, n);
   loads->in = BY_ARENA_ARRAY(arena, double, n);
-  loads->seen = BY_ARENA_ARRAY(arena, uint32_t, n);
-  loads->stamp = BY_ARENA_ARRAY(arena, uint32_t, n);
   if (arena->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the loads of %zu links", m);
-  find_bundles(loads);
+  fill_capacities(loads);
   for (uint32_t h = 0; h < loads->routed->n_hosts; h++) BY_TRY(add_loads_to(loads, h));
   return BANYAN_OK;
 }
@@ -100,9 +93,8 @@ static enum banyan_status find_loads(struct loads *loads, struct by_arena *arena
 enum banyan_status by_routed_rate(const struct by_topology *topology, const struct by_routed *routed, double *rate,
                                   struct by_bound_limit *limit) {
   struct loads loads = {.topology = topology, .routed = routed};
-  struct by_arena arena;
+  struct by_arena arena = {0};
   BY_TRY(by_paths_init(&loads.paths, topology));
-  by_arena_init(&arena);
   enum banyan_status status = find_loads(&loads, &arena);
   if (status == BANYAN_OK) find_tightest(&loads, rate, limit);
   by_arena_fini(&arena);

@@ -132,9 +132,8 @@ static enum banyan_status search_fewest(struct search *s, bool *adds, bool *foun
 
 enum banyan_status by_flow_find_fewest(const struct by_rooted_flow *flow, double theta, uint32_t max, bool *adds,
                                        bool *found) {
-  struct by_arena arena;
+  struct by_arena arena = {0};
   struct search s = {.flow = flow, .theta = theta, .max = max, .arena = &arena};
-  by_arena_init(&arena);
   enum banyan_status status = search_fewest(&s, adds, found);
   by_arena_fini(&arena);
   return status;
@@ -223,8 +222,7 @@ static size_t lay_out_rows(struct table *t, const double *price) {
 
 enum banyan_status by_flow_find_cheapest(const struct by_rooted_flow *flow, const double *price, const double *rent,
                                          bool *adds, double *cost) {
-  struct by_arena arena;
-  by_arena_init(&arena);
+  struct by_arena arena = {0};
   struct table t = {.flow = flow,
                     .rent = rent,
                     .above = BY_ARENA_ARRAY(&arena, double, flow->n),

@@ -269,7 +269,6 @@ enum banyan_status by_placement_paths_init(struct by_placement_paths *paths, con
   struct path_work w = {.paths = paths};
   *paths = (struct by_placement_paths){.topology = topology, .job = job};
   BY_TRY(by_paths_init(&w.search, topology));
-  by_arena_init(&paths->arena);
   enum banyan_status status = make_trees(&w, turnaround);
   by_paths_fini(&w.search);
   if (status != BANYAN_OK) by_placement_paths_fini(paths);

@@ -187,9 +187,8 @@ enum banyan_status by_plan_of_placement(const char *name, const struct by_topolo
                                         struct by_plan **out) {
   struct build b = {.topology = topology, .placement = placement, .job = job};
   size_t nodes = topology->n_nodes, trees = placement->n_trees, max = nodes + trees;
-  struct by_arena scratch;
+  struct by_arena scratch = {0};
   BY_TRY(by_plan_create(name, &b.plan));
-  by_arena_init(&scratch);
   b.vertex = BY_ARENA_ARRAY(&scratch, uint32_t, nodes);
   b.server = BY_ARENA_ARRAY(&scratch, uint32_t, trees);
   b.served = BY_ARENA_ARRAY(&scratch, uint32_t, nodes);
@@ -203,7 +202,7 @@ enum banyan_status by_plan_of_placement(const char *name, const struct by_topolo
   enum banyan_status status = by_plan_no_memory();
   if (!scratch.failed) status = fill_plan(&b);
   by_arena_fini(&scratch);
-  if (status == BANYAN_OK) return by_plan_finish(b.plan, out);
+  if (status == BANYAN_OK) return by_plan_end(b.plan, BANYAN_OK, out);
   by_plan_destroy(b.plan);
   return status;
 }

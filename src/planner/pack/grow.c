@@ -101,7 +101,6 @@ enum { WORD = 64 };
 
 enum banyan_status by_grower_init(struct by_grower *g, const struct by_graph *graph, bool hops) {
   *g = (struct by_grower){.graph = graph, .hops = hops};
-  by_arena_init(&g->arena);
   uint32_t n = graph->n_vertices, m = graph->n_edges;
   double *length = BY_ARENA_ARRAY(&g->arena, double, m);
   g->allowed = BY_ARENA_ARRAY(&g->arena, bool, n);

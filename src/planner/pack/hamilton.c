@@ -266,8 +266,7 @@ static bool try_once(struct path *p, bool prefer) {
 }
 
 enum banyan_status by_hamilton_rotate(const struct by_adjacency *graph, uint64_t seed, uint32_t *order, bool *found) {
-  struct by_arena arena;
-  by_arena_init(&arena);
+  struct by_arena arena = {0};
   struct path p = {.graph = graph,
                    .preferred = order,
                    .vertex = BY_ARENA_ARRAY(&arena, uint32_t, graph->n),
@@ -415,8 +414,7 @@ static void find_degrees(struct search *s, struct by_hamilton *out) {
 
 enum banyan_status by_hamilton_refute(const struct by_adjacency *graph, struct by_hamilton *out) {
   size_t n = graph->n, bits = n * graph->words;
-  struct by_arena arena;
-  by_arena_init(&arena);
+  struct by_arena arena = {0};
   struct search s = {.graph = *graph,
                      .seen = BY_ARENA_ARRAY(&arena, uint32_t, n),
                      .low = BY_ARENA_ARRAY(&arena, uint32_t, n),

@@ -498,7 +498,6 @@ enum banyan_status by_pack_few(const struct by_graph *graph, const struct by_few
   BY_TRY(check_options(options));
   struct search s = {.graph = graph, .options = options};
   BY_TRY(by_grower_init(&s.grower, graph, !options->by_delay));
-  by_arena_init(&s.arena);
   enum banyan_status status = pack_few(&s, out);
   by_rates_fini(&s.best);
   by_arena_fini(&s.arena);

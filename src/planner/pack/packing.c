@@ -371,7 +371,7 @@ enum banyan_status by_plan_of_groups(const char *name, const struct by_graph *gr
   p.plan->facts.ratio = facts.throughput / facts.bound;
   enum banyan_status status = fill_plan(&p, groups, n);
   by_arena_fini(&p.arena);
-  if (status == BANYAN_OK) return by_plan_finish(p.plan, out);
+  if (status == BANYAN_OK) return by_plan_end(p.plan, BANYAN_OK, out);
   by_plan_destroy(p.plan);
   return status;
 }

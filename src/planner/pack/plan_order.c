@@ -211,8 +211,7 @@ static void traverse_tree(struct traversal *w, uint32_t start, const uint32_t *r
 static enum banyan_status order_by_tree(const struct by_topology *topology, const struct by_graph *graph,
                                         uint32_t *order) {
   size_t n = topology->n_nodes;
-  struct by_arena arena;
-  by_arena_init(&arena);
+  struct by_arena arena = {0};
   struct traversal w = {.topology = topology,
                         .wide = BY_ARENA_ARRAY(&arena, struct by_heap_item, topology->n_links),
                         .above = BY_ARENA_ARRAY(&arena, uint32_t, n),

@@ -170,7 +170,6 @@ static bool init_slot(struct by_slots *s, struct by_slot *slot) {
 enum banyan_status by_slots_init(struct by_slots *s, struct by_grower *grower, uint32_t n, uint64_t seed) {
   uint32_t n_resources = grower->graph->n_resources;
   *s = (struct by_slots){.grower = grower, .n = n, .max_height = INFINITY, .target = 1, .steep = 1};
-  by_arena_init(&s->arena);
   by_rng_init(&s->rng, seed);
   s->slots = BY_ARENA_ARRAY(&s->arena, struct by_slot, n);
   s->load = BY_ARENA_ARRAY(&s->arena, double, n_resources);
@@ -222,7 +221,6 @@ static void write_tree(const struct by_swaps *s, uint32_t slot) {
 enum banyan_status by_swaps_init(struct by_swaps *s, struct by_slots *slots) {
   uint32_t n = slots->grower->graph->n_vertices;
   *s = (struct by_swaps){.slots = slots};
-  by_arena_init(&s->arena);
   s->up = BY_ARENA_ARRAY(&s->arena, uint32_t, (size_t)slots->n * n);
   s->visited = BY_ARENA_ARRAY(&s->arena, uint32_t, n);
   if (s->arena.failed) {

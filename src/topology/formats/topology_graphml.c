@@ -434,7 +434,6 @@ enum banyan_status by_topology_parse_graphml(const char *source, const char *tex
   BY_TRY(by_options_rate(given.values[0], &graph.default_rate));
   if (given.values[1]) BY_TRY(by_parse_seconds(given.values[1], &graph.default_delay));
   BY_TRY(by_xml_parse(&graph.xml, source, text, length, "graphml", "GraphML"));
-  by_arena_init(&graph.arena);
   graph.keys = (struct by_graphml_keys){.xml = &graph.xml, .arena = &graph.arena};
   enum banyan_status status = read_graph(&graph, out);
   HASH_CLEAR(by_id, graph.by_id);

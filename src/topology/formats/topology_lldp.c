@@ -273,7 +273,6 @@ enum banyan_status by_topology_parse_lldp(const struct by_lldp_file *files, size
   BY_TRY(by_options_take(&given, options, names));
   BY_TRY(by_options_rate(given.values[0], &network.default_rate));
   network.hosts = given.values[1];
-  by_arena_init(&network.arena);
   enum banyan_status status = read_files(&network, files, n, out);
   by_arena_fini(&network.arena);
   free(network.mentions);

@@ -569,7 +569,6 @@ enum banyan_status by_topology_parse_nccl(const char *source, const char *text, 
   struct nccl *nccl = calloc(1, sizeof *nccl);
   if (!nccl) return by_topology_no_memory();
   nccl->nvswitch = nccl->network = UINT32_MAX;
-  by_arena_init(&nccl->arena);
   enum banyan_status status = by_xml_parse(&nccl->xml, source, text, length, "system", "NCCL topology XML");
   if (status == BANYAN_OK) {
     status = by_topology_builder_init(&nccl->builder, "");
