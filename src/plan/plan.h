@@ -251,7 +251,9 @@ BANYAN_CHECK enum banyan_status by_plan_among_ranks(const struct by_plan *plan, 
  * ring carries fewer bytes, but cannot replace only the star in a repetition, since it has as many pieces as ranks. */
 BANYAN_CHECK enum banyan_status by_plan_in_rings(const struct by_plan *plan, struct by_plan **out);
 /* Whether a group's root is a server, so that its inner vertices are switches. */
-bool by_group_has_server(const struct by_plan *plan, const struct by_group *group);
+static inline bool by_group_has_server(const struct by_plan *plan, const struct by_group *group) {
+  return group->kind == BY_GROUP_TREE && plan->vertices[group->order[group->root]].kind == BY_VERTEX_SERVER;
+}
 /* Checks whether trees with a switch or a server can run: single trees with equal `up` and `down`, at the root a server
  * that no other tree has, switches in between, at most BY_PLAN_MAX_HOPS on each path, and at most BY_PLAN_MAX_WORKERS
  * ranks at the leaves, each with any number of twigs. BANYAN_ERR_UNSUPPORTED names group and vertex. */

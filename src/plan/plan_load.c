@@ -276,11 +276,6 @@ static enum banyan_status compute_load(struct load_state *l, const struct by_cla
   return BANYAN_OK;
 }
 
-enum banyan_status by_plan_load_init(struct by_plan_load *load, const struct by_plan *plan,
-                                     const struct by_class *class_, const struct by_topology *topology) {
-  return by_plan_load_init_at(load, plan, class_, topology, NULL);
-}
-
 enum banyan_status by_plan_load_init_at(struct by_plan_load *load, const struct by_plan *plan,
                                         const struct by_class *class_, const struct by_topology *topology,
                                         const uint32_t *node_of) {

@@ -54,14 +54,17 @@ struct by_plan_load {
  * nodes. */
 BANYAN_CHECK enum banyan_status by_plan_locate(const struct by_plan *plan, const struct by_topology *topology,
                                                uint32_t *node_of);
-/* Computes the load of a class. BANYAN_ERR_PLAN: the plan does not match the topology; the error says why. Cost: pairs,
- * and for each receiving vertex a path search up to its senders. Free it with by_plan_load_fini. */
-BANYAN_CHECK enum banyan_status by_plan_load_init(struct by_plan_load *load, const struct by_plan *plan,
-                                                  const struct by_class *class_, const struct by_topology *topology);
 /* Like by_plan_load_init, with the known node of each vertex of the plan; NULL: by_plan_locate finds them. */
 BANYAN_CHECK enum banyan_status by_plan_load_init_at(struct by_plan_load *load, const struct by_plan *plan,
                                                      const struct by_class *class_, const struct by_topology *topology,
                                                      const uint32_t *node_of);
+/* Computes the load of a class. BANYAN_ERR_PLAN: the plan does not match the topology; the error says why. Cost: pairs,
+ * and for each receiving vertex a path search up to its senders. Free it with by_plan_load_fini. */
+BANYAN_CHECK static inline enum banyan_status by_plan_load_init(struct by_plan_load *load, const struct by_plan *plan,
+                                                                const struct by_class *class_,
+                                                                const struct by_topology *topology) {
+  return by_plan_load_init_at(load, plan, class_, topology, NULL);
+}
 void by_plan_load_fini(struct by_plan_load *load);
 /* Returns what vertex `from` sends to vertex `to`; NULL: nothing, or both are on one node. Cost: log(pairs). */
 const struct by_plan_pair *by_plan_load_pair(const struct by_plan_load *load, uint32_t from, uint32_t to);

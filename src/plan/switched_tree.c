@@ -204,10 +204,6 @@ static enum banyan_status check_group(const struct switched *t) {
   return BANYAN_OK;
 }
 
-bool by_group_has_server(const struct by_plan *plan, const struct by_group *group) {
-  return group->kind == BY_GROUP_TREE && plan->vertices[group->order[group->root]].kind == BY_VERTEX_SERVER;
-}
-
 static uint32_t find_parent(const struct by_group *group, uint32_t vertex) {
   uint32_t u = 0;
   while (u < group->n && group->order[u] != vertex) u++;

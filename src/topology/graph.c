@@ -57,10 +57,6 @@ static enum banyan_status check_graph(const struct by_graph *graph) {
   return lost ? bad("terminals 0 and %u of the graph cannot reach each other", lost) : BANYAN_OK;
 }
 
-void by_graph_builder_init(struct by_graph_builder *builder, uint32_t n_terminals, uint32_t n_vertices) {
-  *builder = (struct by_graph_builder){.n_terminals = n_terminals, .n_vertices = n_vertices};
-}
-
 void by_graph_builder_fini(struct by_graph_builder *builder) {
   free(builder->edges);
   free(builder->uses);
@@ -102,11 +98,6 @@ uint32_t by_graph_add_edge(struct by_graph_builder *builder, uint32_t a, uint32_
       (struct by_graph_edge){.a = a, .b = b, .first = (uint32_t)builder->n_uses, .n = n, .delay = delay};
   builder->n_uses += n;
   return (uint32_t)builder->n_edges++;
-}
-
-uint32_t by_graph_add_link(struct by_graph_builder *builder, uint32_t a, uint32_t b, double capacity, double delay) {
-  uint32_t resource = by_graph_add_resource(builder, capacity);
-  return by_graph_add_edge(builder, a, b, delay, &resource, 1);
 }
 
 static enum banyan_status copy_arrays(const struct by_graph_builder *builder, struct by_graph *graph) {

@@ -108,7 +108,9 @@ struct by_graph_builder {
 };
 
 /* Vertices 0 .. n_terminals - 1 are in every tree, those from there to n_vertices are optional. */
-void by_graph_builder_init(struct by_graph_builder *builder, uint32_t n_terminals, uint32_t n_vertices);
+static inline void by_graph_builder_init(struct by_graph_builder *builder, uint32_t n_terminals, uint32_t n_vertices) {
+  *builder = (struct by_graph_builder){.n_terminals = n_terminals, .n_vertices = n_vertices};
+}
 void by_graph_builder_fini(struct by_graph_builder *builder);
 /* Returns the resource's number: 0, 1, ... in the order of the calls, including those of by_graph_add_link. */
 uint32_t by_graph_add_resource(struct by_graph_builder *builder, double capacity);
@@ -116,7 +118,11 @@ uint32_t by_graph_add_resource(struct by_graph_builder *builder, double capacity
 uint32_t by_graph_add_edge(struct by_graph_builder *builder, uint32_t a, uint32_t b, double delay, const uint32_t *uses,
                            uint32_t n);
 /* Adds an edge with a resource of its own. Returns the edge's number. */
-uint32_t by_graph_add_link(struct by_graph_builder *builder, uint32_t a, uint32_t b, double capacity, double delay);
+static inline uint32_t by_graph_add_link(struct by_graph_builder *builder, uint32_t a, uint32_t b, double capacity,
+                                         double delay) {
+  uint32_t resource = by_graph_add_resource(builder, capacity);
+  return by_graph_add_edge(builder, a, b, delay, &resource, 1);
+}
 /* Makes the graph and checks it. In every case the builder is empty afterwards. The caller owns *out.
  * BANYAN_ERR_ARGUMENT: the graph is inconsistent; BANYAN_ERR_UNSUPPORTED: it is too large. */
 BANYAN_CHECK enum banyan_status by_graph_finish(struct by_graph_builder *builder, struct by_graph **out);

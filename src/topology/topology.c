@@ -20,10 +20,6 @@ void by_topology_destroy(struct by_topology *topology) {
   by_arena_fini(&arena);
 }
 
-uint32_t by_topology_find(const struct by_topology *topology, const char *name) {
-  return by_topology_find_from(topology, name, 0);
-}
-
 uint32_t by_topology_find_from(const struct by_topology *topology, const char *name, uint32_t start) {
   uint32_t n = topology->n_nodes;
   for (uint32_t i = 0, node = start; i < n; i++, node++) {
@@ -245,10 +241,6 @@ enum banyan_status by_topology_builder_add(struct by_topology_builder *builder, 
   if (out) *out = topology->n_nodes;
   topology->nodes[topology->n_nodes++] = node;
   return BANYAN_OK;
-}
-
-struct by_node *by_topology_builder_node(struct by_topology_builder *builder, uint32_t node) {
-  return &builder->topology->nodes[node];
 }
 
 enum banyan_status by_topology_builder_add_link(struct by_topology_builder *builder, uint32_t a, uint32_t b,

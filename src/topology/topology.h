@@ -81,10 +81,13 @@ void by_topology_destroy(struct by_topology *topology);
  * residual capacity. The error names the node or link. Every function that makes a topology calls it. Cost: nodes +
  * links. */
 BANYAN_CHECK enum banyan_status by_topology_validate(const struct by_topology *topology);
-/* Returns the node of that name; UINT32_MAX: none. Cost: nodes. */
-uint32_t by_topology_find(const struct by_topology *topology, const char *name);
-/* Like by_topology_find, but searches from node `start` on, cyclically: fast for names in the order of the nodes. */
+/* Returns the node of that name, which is searched for from node `start` on, cyclically: fast for names in the order of
+ * the nodes. UINT32_MAX: none. Cost: nodes. */
 uint32_t by_topology_find_from(const struct by_topology *topology, const char *name, uint32_t start);
+/* Like by_topology_find_from, from the first node on. */
+static inline uint32_t by_topology_find(const struct by_topology *topology, const char *name) {
+  return by_topology_find_from(topology, name, 0);
+}
 /* Returns the node of the host of this name: an equal name first, then a name equal but for case, then the host that
  * agrees in the first label. UINT32_MAX: none; BY_TOPOLOGY_SEVERAL: ambiguous. Cost: nodes. */
 uint32_t by_topology_find_host(const struct by_topology *topology, const char *name);

@@ -29,7 +29,9 @@ BANYAN_CHECK enum banyan_status by_topology_builder_add_link(struct by_topology_
                                                              uint32_t b, double capacity, double delay,
                                                              struct by_link **out);
 /* Returns an added node to be completed; valid until the next one is added. */
-struct by_node *by_topology_builder_node(struct by_topology_builder *builder, uint32_t node);
+static inline struct by_node *by_topology_builder_node(struct by_topology_builder *builder, uint32_t node) {
+  return &builder->topology->nodes[node];
+}
 /* Returns the node of that name; UINT32_MAX: none. Cost: the name's length. */
 uint32_t by_topology_builder_find(const struct by_topology_builder *builder, const char *name);
 /* Copies a text, such as a group or a port, that lives as long as the topology. */

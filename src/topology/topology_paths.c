@@ -195,7 +195,3 @@ enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, c
   free(s.heap);
   return BANYAN_OK;
 }
-
-enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_next_hop *out) {
-  return by_paths_between(paths, to, NULL, 0, out);
-}

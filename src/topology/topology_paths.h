@@ -30,11 +30,14 @@ struct by_next_hop {
 
 BANYAN_CHECK enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topology *topology);
 void by_paths_fini(struct by_paths *paths);
-/* Computes the hop of every node (n_nodes of `out`) towards node `to`. Cost: links x log(nodes). */
-BANYAN_CHECK enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to, struct by_next_hop *out);
 /* Like by_paths_to, but only for nodes on the paths from these n nodes; the hops of other nodes are undefined. Cost:
  * links x log(nodes) up to the distance of the farthest of them, plus nodes. */
 BANYAN_CHECK enum banyan_status by_paths_between(const struct by_paths *paths, uint32_t to, const uint32_t *from,
                                                  uint32_t n, struct by_next_hop *out);
+/* Computes the hop of every node (n_nodes of `out`) towards node `to`. Cost: links x log(nodes). */
+BANYAN_CHECK static inline enum banyan_status by_paths_to(const struct by_paths *paths, uint32_t to,
+                                                          struct by_next_hop *out) {
+  return by_paths_between(paths, to, NULL, 0, out);
+}
 
 #endif

@@ -24,9 +24,9 @@ struct by_manager_options {
   double gain;                /* A job changes to a plan whose rate is higher by this fraction. */
   const char *helpers;        /* Hosts that may help: "all", "none", or names separated by commas. */
   const char *servers;        /* Hosts that may run servers of trees through switches, in the same form. */
-  uint32_t ways;         /* Allowed methods, plan.h. Jobs may change this and the three values that follow. */
-  double penalty;        /* Penalty of each tree of a plan, as a fraction of the minimum time; 0: the planner's. */
-  uint32_t steps, trees; /* Weights are multiples of 1 / steps; maximum of trees; 0: the planner's. */
+  uint32_t ways;              /* Allowed methods, plan.h. Jobs may change this and the three values that follow. */
+  double penalty;             /* Penalty of each tree of a plan, as a fraction of the minimum time; 0: the planner's. */
+  uint32_t steps, trees;      /* Weights are multiples of 1 / steps; maximum of trees; 0: the planner's. */
   struct by_cost_rates rates; /* Rates for predicted times of plans. */
   uint32_t queues; /* Queues of switches among which each tree through them is divided; 0: the planner's, which is 1. */
   bool replaces;   /* Replaces plans that users set, too. */

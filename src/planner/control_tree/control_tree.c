@@ -208,10 +208,6 @@ enum { MAX_TRIED_WORK = 8192 }; /* fewer roots are tried where so many classes w
 
 /* --- Default costs and limits. --- */
 
-struct by_control_costs by_control_costs_usual(void) {
-  return (struct by_control_costs){.delay = 30e-6, .wake = 30e-6, .message = 7e-6};
-}
-
 uint32_t by_control_height(uint32_t n, uint32_t fan_out) {
   uint64_t capacity = 1, level = 1;
   uint32_t height = 0;

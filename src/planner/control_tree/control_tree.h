@@ -38,7 +38,10 @@ enum { BY_NEARNESS_MAX = 8192 };
  * classes x links, and 6 bytes x classes^2. */
 BANYAN_CHECK enum banyan_status by_nearness_init(struct by_nearness *nearness, const struct by_topology *topology,
                                                  const uint32_t *participants, uint32_t n);
-void by_nearness_fini(struct by_nearness *nearness);
+static inline void by_nearness_fini(struct by_nearness *nearness) {
+  by_arena_fini(&nearness->arena);
+  *nearness = (struct by_nearness){0};
+}
 
 /* Return the distance between two ranks; 0 for a rank and itself. */
 static inline uint32_t by_hops_between(const struct by_nearness *near, uint32_t a, uint32_t b) {
@@ -76,7 +79,9 @@ struct by_control_tree {
 
 /* Returns the default costs: 30 us in a network whose delay is not known, 30 us to wake a waiting thread, 7 us a
  * message. */
-struct by_control_costs by_control_costs_usual(void);
+static inline struct by_control_costs by_control_costs_usual(void) {
+  return (struct by_control_costs){.delay = 30e-6, .wake = 30e-6, .message = 7e-6};
+}
 /* Returns the costs with the average delay from the rank in the middle, where the topology has delays. */
 struct by_control_costs by_control_costs_of(const struct by_nearness *near);
 /* Returns the largest useful number of children: a level costs delay + wake + d x message and multiplies the ranks by

@@ -218,8 +218,3 @@ enum banyan_status by_nearness_init(struct by_nearness *nearness, const struct b
   if (status != BANYAN_OK) by_nearness_fini(nearness);
   return status;
 }
-
-void by_nearness_fini(struct by_nearness *nearness) {
-  by_arena_fini(&nearness->arena);
-  *nearness = (struct by_nearness){0};
-}

@@ -381,11 +381,6 @@ enum banyan_status by_collective_bound_find(const struct by_topology *topology, 
   return status;
 }
 
-void by_collective_bound_fini(struct by_collective_bound *bound) {
-  by_arena_fini(&bound->arena);
-  *bound = (struct by_collective_bound){0};
-}
-
 /* --- Explanations, as text and as JSON. --- */
 
 enum { MAX_NAMED = 8 };

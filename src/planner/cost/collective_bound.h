@@ -56,7 +56,10 @@ BANYAN_CHECK enum banyan_status by_collective_bound_find(const struct by_topolog
                                                          const struct by_bound_request *request,
                                                          struct by_collective_bound *out);
 /* Frees a bound; one that is all zeros is allowed. */
-void by_collective_bound_fini(struct by_collective_bound *bound);
+static inline void by_collective_bound_fini(struct by_collective_bound *bound) {
+  by_arena_fini(&bound->arena);
+  *bound = (struct by_collective_bound){0};
+}
 
 struct by_text;
 /* Adds text for people: the bound, and the cut that proves it. */

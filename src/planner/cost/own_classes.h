@@ -56,7 +56,10 @@ struct by_arborescence {
 
 BANYAN_CHECK enum banyan_status by_arborescence_init(struct by_arborescence *search, const struct by_directed *net);
 /* It may be all zeros. */
-void by_arborescence_fini(struct by_arborescence *search);
+static inline void by_arborescence_fini(struct by_arborescence *search) {
+  by_arena_fini(&search->arena);
+  *search = (struct by_arborescence){0};
+}
 /* Finds the lightest tree from `root` to all hosts with weights weight[a] >= 0 of arcs (Chu and Liu 1965, Edmonds
  * 1967), fills `arc`, and returns its weight. INFINITY: the root cannot reach all. Cost: hosts x arcs at most. */
 double by_arborescence_find(struct by_arborescence *search, uint32_t root, const double *weight);
@@ -86,7 +89,10 @@ struct by_rooted_packing {
 BANYAN_CHECK enum banyan_status by_rooted_pack(const struct by_directed *net, const double *part,
                                                struct by_rooted_packing *out);
 /* Frees a packing; one that is all zeros is allowed. */
-void by_rooted_packing_fini(struct by_rooted_packing *packing);
+static inline void by_rooted_packing_fini(struct by_rooted_packing *packing) {
+  by_arena_fini(&packing->arena);
+  *packing = (struct by_rooted_packing){0};
+}
 
 /* Computes how fast a collective can be over a class of a plan: what its ranks send each other along its trees, and
  * which link or node is full first (by_routed_rate). */

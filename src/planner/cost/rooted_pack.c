@@ -187,11 +187,6 @@ enum banyan_status by_arborescence_init(struct by_arborescence *search, const st
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory to look for trees among %u hosts", n);
 }
 
-void by_arborescence_fini(struct by_arborescence *search) {
-  by_arena_fini(&search->arena);
-  *search = (struct by_arborescence){0};
-}
-
 /* Selects the lightest edge into every vertex. Returns the sum of their weights; INFINITY: a vertex has none. */
 static double select_lightest(struct by_contraction *level) {
   double sum = 0;
@@ -527,9 +522,4 @@ enum banyan_status by_rooted_pack(const struct by_directed *net, const double *p
   free(p.trees);
   if (status != BANYAN_OK) by_rooted_packing_fini(out);
   return status;
-}
-
-void by_rooted_packing_fini(struct by_rooted_packing *packing) {
-  by_arena_fini(&packing->arena);
-  *packing = (struct by_rooted_packing){0};
 }

@@ -13,10 +13,6 @@
 /* Trees of smaller shares are dropped, and a smaller gain is not worth a split. */
 static const double min_share = 1e-6, min_gain = 1e-3;
 
-struct by_placement_options by_placement_defaults(void) {
-  return (struct by_placement_options){.max_adding = UINT32_MAX, .turnaround = 100e-6, .queues = 1};
-}
-
 /* --- Choices. --- */
 
 enum { MAX_ROUNDS = 500 };

@@ -5,6 +5,7 @@
 #ifndef BY_PLANNER_IN_NETWORK_PLACEMENT_H
 #define BY_PLANNER_IN_NETWORK_PLACEMENT_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,7 +66,9 @@ struct by_placed_hop {
 };
 
 /* Returns the defaults: 100 us, any number of switches, one queue. */
-struct by_placement_options by_placement_defaults(void);
+static inline struct by_placement_options by_placement_defaults(void) {
+  return (struct by_placement_options){.max_adding = UINT32_MAX, .turnaround = 100e-6, .queues = 1};
+}
 
 /* Where no switch on the paths can add, a host next to one may add in its stead: an aggregator, to which all workers
  * below that switch send, and whose link carries the terms and results of each. Of several, the one with the widest
@@ -165,7 +168,10 @@ static inline uint32_t by_aggregator_load(const struct by_path_tree *tree, uint3
 }
 
 /* Returns the bit/s left in the smaller direction of a link. */
-double by_link_min_left(const struct by_topology *topology, uint32_t link);
+static inline double by_link_min_left(const struct by_topology *topology, uint32_t link) {
+  const struct by_link *at = &topology->links[link];
+  return fmin(by_residual(at->capacity[BY_AB]), by_residual(at->capacity[BY_BA]));
+}
 
 struct by_placement_paths {
   const struct by_topology *topology;
@@ -178,6 +184,9 @@ struct by_placement_paths {
 BANYAN_CHECK enum banyan_status by_placement_paths_init(struct by_placement_paths *paths,
                                                         const struct by_topology *topology,
                                                         const struct by_placement_job *job, double turnaround);
-void by_placement_paths_fini(struct by_placement_paths *paths);
+static inline void by_placement_paths_fini(struct by_placement_paths *paths) {
+  by_arena_fini(&paths->arena);
+  *paths = (struct by_placement_paths){0};
+}
 
 #endif

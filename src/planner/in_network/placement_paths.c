@@ -138,11 +138,6 @@ static enum banyan_status find_only_links(struct path_work *w) {
   return BANYAN_OK;
 }
 
-double by_link_min_left(const struct by_topology *topology, uint32_t link) {
-  const struct by_link *at = &topology->links[link];
-  return fmin(by_residual(at->capacity[BY_AB]), by_residual(at->capacity[BY_BA]));
-}
-
 /* Returns the seconds per bit that a host's link and limits need for a load of 1. */
 static double get_slowness(const struct by_topology *topology, uint32_t host, uint32_t link) {
   const struct by_node *node = &topology->nodes[host];
@@ -273,9 +268,4 @@ enum banyan_status by_placement_paths_init(struct by_placement_paths *paths, con
   by_paths_fini(&w.search);
   if (status != BANYAN_OK) by_placement_paths_fini(paths);
   return status;
-}
-
-void by_placement_paths_fini(struct by_placement_paths *paths) {
-  by_arena_fini(&paths->arena);
-  *paths = (struct by_placement_paths){0};
 }

@@ -126,10 +126,6 @@ enum banyan_status by_grower_init(struct by_grower *g, const struct by_graph *gr
   return BANYAN_OK;
 }
 
-void by_grower_fini(struct by_grower *g) {
-  by_arena_fini(&g->arena);
-}
-
 /* Offers all edges at `vertex` that lead out of the tree and not too deep. */
 static void offer_edges(struct by_grower *g, const struct by_price *price, uint32_t vertex) {
   const struct by_graph *graph = g->graph;

@@ -125,7 +125,9 @@ struct by_grower {
 
 /* Initialises a grower; `hops`: heights count edges, else they are seconds of delay. The graph must outlive it. */
 BANYAN_CHECK enum banyan_status by_grower_init(struct by_grower *grower, const struct by_graph *graph, bool hops);
-void by_grower_fini(struct by_grower *grower);
+static inline void by_grower_fini(struct by_grower *g) {
+  by_arena_fini(&g->arena);
+}
 /* Grows a tree in which no vertex is farther than `max_height` from `root`, an allowed vertex. False: there is none,
  * since a terminal is too far away over usable edges or cannot be reached. Without a height limit and with constant
  * prices it is a cheapest tree, to within 1/64, over the allowed vertices without useless leaves. Cost: edges, plus
@@ -184,7 +186,9 @@ struct by_slots {
 /* Makes n slots without trees, with equal shares. The grower must outlive them, and is used for growing. */
 BANYAN_CHECK enum banyan_status by_slots_init(struct by_slots *slots, struct by_grower *grower, uint32_t n,
                                               uint64_t seed);
-void by_slots_fini(struct by_slots *slots);
+static inline void by_slots_fini(struct by_slots *s) {
+  by_arena_fini(&s->arena);
+}
 /* Grows each tree again once, and keeps results that are no worse. False: a slot is still empty, since no tree can be
  * grown. Cost: n growths. */
 bool by_slots_sweep(struct by_slots *slots);
@@ -208,7 +212,9 @@ struct by_swaps {
 
 /* Reads the slots' trees. The slots must outlive it. */
 BANYAN_CHECK enum banyan_status by_swaps_init(struct by_swaps *swaps, struct by_slots *slots);
-void by_swaps_fini(struct by_swaps *swaps);
+static inline void by_swaps_fini(struct by_swaps *s) {
+  by_arena_fini(&s->arena);
+}
 /* Tries swaps until `work` edges have been examined, and writes the trees back. A swap that raises by d the sum of the
  * squares of the overloads, in parts of capacities, is made with probability exp(-d / heat). */
 void by_swaps_try(struct by_swaps *swaps, uint64_t work, double heat);

@@ -15,10 +15,6 @@ struct exact {
   struct by_pricing pricing;
 };
 
-struct by_exact_options by_exact_defaults(void) {
-  return (struct by_exact_options){.ratio = 0.9999, .rounds = 2000, .bound = INFINITY};
-}
-
 /* Adds a light tree at the present prices. A better bound keeps these prices. */
 static enum banyan_status price_tree(struct exact *x) {
   const struct by_span *span = &x->pricing.span;

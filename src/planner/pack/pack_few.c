@@ -80,11 +80,6 @@ struct search {
   struct by_arena arena;
 };
 
-struct by_few_options by_few_defaults(void) {
-  return (struct by_few_options){
-      .max_trees = 8, .max_height = INFINITY, .tolerance = 0.01, .bound = INFINITY, .seed = 1};
-}
-
 /* Returns the throughput that cannot be exceeded. */
 static double get_goal(const struct search *s) {
   return fmin(s->bound, s->limit);

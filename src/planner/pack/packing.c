@@ -20,10 +20,6 @@ void by_packing_destroy(struct by_packing *packing) {
 
 /* --- Trees. --- */
 
-void by_pool_init(struct by_pool *pool, const struct by_graph *graph) {
-  *pool = (struct by_pool){.graph = graph};
-}
-
 void by_pool_fini(struct by_pool *pool) {
   HASH_CLEAR(hh, pool->table);
   free(pool->trees);
@@ -219,11 +215,6 @@ void by_pricing_mix(struct by_pricing *pricing, const double *price, bool near_b
     double mixed = part * pricing->best[r] + (1 - part) * price[r] / all;
     pricing->price[r] = pricing->in_parts && r < graph->n_resources ? mixed / graph->capacity[r] : mixed;
   }
-}
-
-double by_pricing_find(struct by_pricing *pricing) {
-  by_span_set_prices(&pricing->span, pricing->price);
-  return by_span_lightest(&pricing->span);
 }
 
 void by_pricing_prove(struct by_pricing *pricing, double min) {

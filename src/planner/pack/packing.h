@@ -3,6 +3,8 @@
 #ifndef BY_PLANNER_PACK_PACKING_H
 #define BY_PLANNER_PACK_PACKING_H
 
+#include <math.h>
+
 #include "graph.h"
 #include "plan.h"
 
@@ -50,7 +52,10 @@ struct by_few_options {
 };
 
 /* Returns the defaults: K = 8, a tolerance of 1 %, no limits, no bound, seed 1. */
-struct by_few_options by_few_defaults(void);
+static inline struct by_few_options by_few_defaults(void) {
+  return (struct by_few_options){
+      .max_trees = 8, .max_height = INFINITY, .tolerance = 0.01, .bound = INFINITY, .seed = 1};
+}
 /* Packs at most K trees under a height limit, for plans that run: few trees, as low as throughput permits. A local
  * search: the result is checked, and the given bound says how good it is. Throughput may be less than possible; heights
  * never exceed max_height. The search for less height keeps throughput at (1 - tolerance) * bound, or as it is if it is
@@ -80,7 +85,9 @@ struct by_exact_options {
 };
 
 /* Returns the defaults: 0.9999, 2000 rounds, no bound, no trees. */
-struct by_exact_options by_exact_defaults(void);
+static inline struct by_exact_options by_exact_defaults(void) {
+  return (struct by_exact_options){.ratio = 0.9999, .rounds = 2000, .bound = INFINITY};
+}
 /* Packs by column generation: a linear program determines rates of the known trees and prices of resources; the
  * lightest tree under the prices is added next; the prices also prove a bound. For graphs of up to some hundred
  * vertices, and for dense ones with node limits, on which multiplicative weights are slow. It also stops near the

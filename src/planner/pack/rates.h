@@ -46,7 +46,10 @@ struct by_span {
 
 BANYAN_CHECK enum banyan_status by_span_init(struct by_span *span, const struct by_graph *graph);
 /* It may be all zeros. */
-void by_span_fini(struct by_span *span);
+static inline void by_span_fini(struct by_span *span) {
+  by_arena_fini(&span->arena);
+  *span = (struct by_span){0};
+}
 /* Computes the weights of all edges; prices are >= 0 and finite. Cost: uses. */
 void by_span_set_prices(struct by_span *span, const double *price);
 /* Finds a light tree under the prices, stores it in `tree`, and returns its weight. It is the lightest, unless there
@@ -76,7 +79,9 @@ struct by_pool {
   struct by_arena arena;
 };
 
-void by_pool_init(struct by_pool *pool, const struct by_graph *graph);
+static inline void by_pool_init(struct by_pool *pool, const struct by_graph *graph) {
+  *pool = (struct by_pool){.graph = graph};
+}
 void by_pool_fini(struct by_pool *pool);
 /* Returns the number of the tree of these n edges, which are ascending; it is added if it is new. Cost: n. */
 BANYAN_CHECK enum banyan_status by_pool_add(struct by_pool *pool, const uint32_t *edges, uint32_t n, uint32_t *out);
@@ -126,7 +131,10 @@ BANYAN_CHECK enum banyan_status by_pricing_init(struct by_pricing *pricing, cons
 /* Sets the prices: those of the program, or a mixture with the best ones. */
 void by_pricing_mix(struct by_pricing *pricing, const double *price, bool near_best);
 /* Searches a light tree at the prices. Returns its weight. */
-double by_pricing_find(struct by_pricing *pricing);
+static inline double by_pricing_find(struct by_pricing *pricing) {
+  by_span_set_prices(&pricing->span, pricing->price);
+  return by_span_lightest(&pricing->span);
+}
 /* States that no tree is lighter than `min` at the prices. If they prove a better bound, they become the best prices.
  */
 void by_pricing_prove(struct by_pricing *pricing, double min);

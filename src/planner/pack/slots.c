@@ -193,10 +193,6 @@ enum banyan_status by_slots_init(struct by_slots *s, struct by_grower *grower, u
   return BANYAN_OK;
 }
 
-void by_slots_fini(struct by_slots *s) {
-  by_arena_fini(&s->arena);
-}
-
 /* --- Swaps of edges. --- */
 
 static const uint32_t none = UINT32_MAX;
@@ -232,10 +228,6 @@ enum banyan_status by_swaps_init(struct by_swaps *s, struct by_slots *slots) {
     memcpy(get_tree(s, i), slots->grower->via, n * sizeof *s->up);
   }
   return BANYAN_OK;
-}
-
-void by_swaps_fini(struct by_swaps *s) {
-  by_arena_fini(&s->arena);
 }
 
 /* --- The cost of a swap. --- */

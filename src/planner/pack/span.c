@@ -95,11 +95,6 @@ enum banyan_status by_span_init(struct by_span *span, const struct by_graph *gra
   return BANYAN_OK;
 }
 
-void by_span_fini(struct by_span *span) {
-  by_arena_fini(&span->arena);
-  *span = (struct by_span){0};
-}
-
 void by_span_set_prices(struct by_span *span, const double *price) {
   const struct by_graph *graph = span->graph;
   for (uint32_t e = 0; e < graph->n_edges; e++) {

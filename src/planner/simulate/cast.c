@@ -274,8 +274,3 @@ enum banyan_status by_cast_init(struct by_cast *cast, const struct by_stream_pat
   if (status != BANYAN_OK) by_cast_fini(cast);
   return status;
 }
-
-void by_cast_fini(struct by_cast *cast) {
-  by_arena_fini(&cast->arena);
-  *cast = (struct by_cast){0};
-}

@@ -87,11 +87,6 @@ enum banyan_status by_fair_init(struct by_fair *fair, const struct by_fair_net *
   return BANYAN_OK;
 }
 
-void by_fair_fini(struct by_fair *fair) {
-  by_arena_fini(&fair->arena);
-  *fair = (struct by_fair){0};
-}
-
 /* --- Active flows. --- */
 
 static void touch_resource(struct by_fair_work *w, uint32_t resource) {

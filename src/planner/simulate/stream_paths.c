@@ -351,8 +351,3 @@ enum banyan_status by_stream_paths_init(struct by_stream_paths *paths, const str
   if (status != BANYAN_OK) by_stream_paths_fini(paths);
   return status;
 }
-
-void by_stream_paths_fini(struct by_stream_paths *paths) {
-  by_arena_fini(&paths->arena);
-  *paths = (struct by_stream_paths){0};
-}

@@ -19,11 +19,6 @@ enum banyan_status by_use_log_init(struct by_use_log *log, uint32_t n_resources)
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the use of links over time");
 }
 
-void by_use_log_fini(struct by_use_log *log) {
-  by_arena_fini(&log->arena);
-  *log = (struct by_use_log){0};
-}
-
 static void double_width(struct by_use_log *log) {
   for (uint32_t r = 0; r < log->n_resources; r++) {
     float *units = log->units + (size_t)r * BY_USE_SLOTS;

@@ -243,15 +243,6 @@ long by_xml_line(const xmlNode *element) {
   return library.xmlGetLineNo((xmlNode *)element);
 }
 
-bool by_xml_is(const xmlNode *element, const char *name) {
-  return strcmp((const char *)element->name, name) == 0;
-}
-
-const xmlNode *by_xml_find(const xmlNode *node, const char *name) {
-  while (node && (node->type != XML_ELEMENT_NODE || (name && !by_xml_is(node, name)))) node = node->next;
-  return node;
-}
-
 uint32_t by_xml_count(const xmlNode *parent, const char *name) {
   uint32_t n = 0;
   for (const xmlNode *child = by_xml_find(parent->children, name); child; child = by_xml_find(child->next, name)) n++;
@@ -267,11 +258,6 @@ const char *by_xml_attribute(const xmlNode *element, const char *name) {
     return value->type == XML_TEXT_NODE && !value->next ? (const char *)value->content : NULL;
   }
   return NULL;
-}
-
-enum banyan_status by_xml_need(const struct by_xml *xml, const xmlNode *element, const char *name, const char **out) {
-  *out = by_xml_attribute(element, name);
-  return *out ? BANYAN_OK : by_xml_fail(xml, element, "the attribute %s is missing: write %s=\"...\"", name, name);
 }
 
 /* Joins the texts of an element, between which comments may occur. With `out` NULL it only returns the length. */

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/param.h>
 
 #include "order.h"
@@ -73,16 +74,24 @@ enum banyan_status by_xml_fail_within(const struct by_xml *xml, const xmlNode *e
 
 /* Returns the line where the element begins, from 1. */
 long by_xml_line(const xmlNode *element);
-bool by_xml_is(const xmlNode *element, const char *name);
+static inline bool by_xml_is(const xmlNode *element, const char *name) {
+  return strcmp((const char *)element->name, name) == 0;
+}
 /* Returns the first element among `node` and its following siblings that has this name (NULL: any); NULL: none. */
-const xmlNode *by_xml_find(const xmlNode *node, const char *name);
+static inline const xmlNode *by_xml_find(const xmlNode *node, const char *name) {
+  while (node && (node->type != XML_ELEMENT_NODE || (name && !by_xml_is(node, name)))) node = node->next;
+  return node;
+}
 /* Counts the direct children of an element that have this name. */
 uint32_t by_xml_count(const xmlNode *parent, const char *name);
 /* Returns an attribute of an element, borrowed; NULL: there is none. */
 const char *by_xml_attribute(const xmlNode *element, const char *name);
 /* Returns an attribute that must exist. */
-BANYAN_CHECK enum banyan_status by_xml_need(const struct by_xml *xml, const xmlNode *element, const char *name,
-                                            const char **out);
+BANYAN_CHECK static inline enum banyan_status by_xml_need(const struct by_xml *xml, const xmlNode *element,
+                                                          const char *name, const char **out) {
+  *out = by_xml_attribute(element, name);
+  return *out ? BANYAN_OK : by_xml_fail(xml, element, "the attribute %s is missing: write %s=\"...\"", name, name);
+}
 /* Returns the text directly inside an element, without surrounding white space; NULL: no memory. */
 const char *by_xml_text(struct by_arena *arena, const xmlNode *element);
 
