@@ -1,4 +1,4 @@
-/* Plans as values: their hash, the choice of a class, rotation, and validation. */
+/* Treats plans as values: their hash, the choice of a class, rotation, validation, and the names of methods. */
 #include "plan.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
-/* Checks whether trees through switches can run, and makes in-network trees from groups of a plan. */
+/* Checks whether trees through switches can run, groups their workers, and makes in-network trees from groups of a
+ * plan.
+ */
 #include "switched_tree.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Compiles schedules: it calls the stages, merges and numbers messages, and copies the result into the schedule. */
+/* Compiles schedules: it cuts buffers, calls the stages, merges and numbers messages, and copies the result into the
+ * schedule. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,13 @@
 #include "schedule_compile.h"
 
 /* --- The layout. --- */
+
+/* A layout says how the buffer is cut into pieces, and where a call's bytes start and end.
+ *
+ *   share layout   | group 0    | group 1: t0 | t1 | t2 |      a tree or exchange is one piece, rotated trees n
+ *   block layout   | rank 0: g0 | g1 | rank 1: g0 | g1 | ...   every block is cut by the groups' shares
+ *
+ * Of a class per root, only the trees of the call's root, or of the block's owner, have a piece. */
 
 enum { MAX_PIECES = 1 << 26, CUT_BYTES = 64 };
 

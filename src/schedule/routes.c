@@ -1,5 +1,5 @@
-/* Which messages a rank sends and receives: the edges of all trees that touch
- * it, one record for each edge and piece.
+/* Lists which messages a rank sends and receives: the edges of all trees that touch it, one record for each edge and
+ * piece.
  *
  * All tree collectives are one rule. A piece has a tree and in it a root; an
  * edge carries the piece's partial sum toward the root (up) or its result away

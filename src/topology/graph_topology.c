@@ -510,7 +510,7 @@ static bool has_interfaces(const struct by_graph *graph, const struct by_topolog
   for (uint32_t i = 0; seen && i < topology->n_links; i++) {
     const struct by_link *link = &topology->links[i];
     const uint32_t ends[2] = {link->a, link->b};
-    for (int end = 0; end < 2 && by_link_carries(link, link->a) && by_link_carries(link, link->b); end++) {
+    for (int end = 0; end < 2 && by_link_carries_both(link); end++) {
       seen[ends[end]] |= seen[ends[end]] & LINKED ? SEVERAL : LINKED;
       if (!(seen[ends[!end]] & VERTEX)) seen[ends[end]] |= FORWARDED;
     }

@@ -273,8 +273,8 @@ static void keep_suspect(struct seen_link *link, const struct by_seen_path *path
 static void evaluate_path(struct by_link_seen *seen, struct by_seen_path *path) {
   if (path->news && has_evidence(path)) {
     double apart = by_limit_trips_to_speed * path->trip;
-    count_report(seen, &path->slow, apart,
-                 is_slow_path(seen, path) && !seen->events.gives_way(seen->events.context, path));
+    bool waits = seen->events.gives_way && seen->events.gives_way(seen->events.context, path);
+    count_report(seen, &path->slow, apart, is_slow_path(seen, path) && !waits);
     count_report(seen, &path->more, 0, shows_more(seen, path));
   }
   path->news = false;

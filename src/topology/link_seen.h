@@ -89,7 +89,7 @@ struct by_seen_events {
   void (*view)(void *context, struct by_seen_step *steps);
   /* Calls `visit` with the paths of each reporter that counts. */
   void (*for_paths)(void *context, void (*visit)(void *seen, struct by_seen_paths *paths), void *seen);
-  /* Whether the path may be waiting because others have priority. */
+  /* Whether the path may be waiting because others have priority; NULL: none does. */
   bool (*gives_way)(void *context, const struct by_seen_path *path);
   /* Sets the estimate of a step; INFINITY: the stated rate. */
   void (*set_rate)(void *context, uint32_t step, double rate);

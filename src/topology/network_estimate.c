@@ -93,12 +93,6 @@ static void for_paths(void *context, void (*visit)(void *seen, struct by_seen_pa
   for (uint32_t r = 0; r < estimate->n_reporters; r++) visit(seen, &estimate->reporters[r]);
 }
 
-static bool gives_way(void *context, const struct by_seen_path *path) {
-  (void)context;
-  (void)path;
-  return false;
-}
-
 static const char *get_end_name(const struct by_topology *t, uint32_t step, bool end) {
   const struct by_link *link = &t->links[step / 2];
   return t->nodes[(step % 2 == BY_AB) == end ? link->b : link->a].name;
@@ -432,7 +426,7 @@ enum banyan_status by_network_estimate_create(const struct by_topology *topology
   for (uint32_t s = 0; s < n; s++)
     estimate->steps[s] =
         (struct step){.seen = INFINITY, .marked = get_capacity(topology, s)->all, .from = UINT32_MAX, .to = UINT32_MAX};
-  const struct by_seen_events events = {fill_steps, for_paths, gives_way, set_rate, estimate};
+  const struct by_seen_events events = {fill_steps, for_paths, NULL, set_rate, estimate};
   enum banyan_status status = BANYAN_OK;
   if (!estimate->reporters || !estimate->reported || !estimate->closed)
     status = by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for what %u processes report", reporters);

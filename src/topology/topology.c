@@ -1,4 +1,4 @@
-/* Looks up nodes, validates a topology, and makes one from added nodes and links. */
+/* Looks up nodes, validates a topology, makes one from added nodes and links, and extracts the part for some hosts. */
 #define HASH_NONFATAL_OOM 1
 #include "topology.h"
 

@@ -69,6 +69,10 @@ static inline double by_residual(struct by_capacity capacity) {
 static inline bool by_link_carries(const struct by_link *link, uint32_t from) {
   return by_residual(link->capacity[from == link->a ? BY_AB : BY_BA]) > 0;
 }
+/* Whether packets can pass the link in both directions. */
+static inline bool by_link_carries_both(const struct by_link *link) {
+  return by_link_carries(link, link->a) && by_link_carries(link, link->b);
+}
 /* Returns the end of a link that is not `node`. */
 static inline uint32_t by_link_other(const struct by_link *link, uint32_t node) {
   return link->a ^ link->b ^ node;

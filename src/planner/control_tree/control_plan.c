@@ -32,10 +32,6 @@ struct work {
   struct by_arena arena;
 };
 
-static bool is_usable(const struct by_link *link) {
-  return by_link_carries(link, link->a) && by_link_carries(link, link->b);
-}
-
 /* --- Neighbours. --- */
 
 static void find_islands(struct work *w) {
@@ -46,7 +42,7 @@ static void find_islands(struct work *w) {
   for (uint32_t r = 0; r < w->near->n_ranks; r++) w->rank[w->near->node[r]] = r;
   for (uint32_t i = 0; i < w->topology->n_links; i++) {
     const struct by_link *link = &w->topology->links[i];
-    if (!is_usable(link) || w->rank[link->a] != NONE || w->rank[link->b] != NONE) continue;
+    if (!by_link_carries_both(link) || w->rank[link->a] != NONE || w->rank[link->b] != NONE) continue;
     uint32_t a = by_find_leader(w->island, link->a), b = by_find_leader(w->island, link->b);
     w->island[a > b ? a : b] = a > b ? b : a;
   }
@@ -57,7 +53,7 @@ static void join_over_links(struct work *w) {
   for (uint32_t i = 0; i < w->topology->n_links; i++) {
     const struct by_link *link = &w->topology->links[i];
     uint32_t a = w->rank[link->a], b = w->rank[link->b];
-    if (!is_usable(link) || (a == NONE && b == NONE)) continue;
+    if (!by_link_carries_both(link) || (a == NONE && b == NONE)) continue;
     if (a != NONE && b != NONE) {
       by_adjacency_join(&w->graph, a, b);
       continue;

@@ -1,4 +1,4 @@
-/* The control tree: one tree under given limits, and the search for limits that can be kept. */
+/* Makes a control tree under given limits, searches for limits that can be kept, and makes trees of numbered ranks. */
 #include "control_tree.h"
 
 #include <math.h>

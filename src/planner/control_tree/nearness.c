@@ -5,19 +5,14 @@
 #include <string.h>
 
 #include "plan_make.h"
+#include "topology_paths.h"
 
 #define NONE UINT32_MAX
-
-struct arc {
-  uint32_t to;
-  double delay;
-};
 
 struct work {
   struct by_nearness *near;
   const struct by_topology *topology;
-  uint32_t *first; /* of each node: its arcs, over links that have capacity in both directions */
-  struct arc *arcs;
+  struct by_paths paths;
   uint64_t *hash;  /* of each rank: a hash of its links, the same for all of a class */
   uint32_t *order; /* ranks, those of a class together; then nodes of a search */
   uint32_t *hops;  /* of each node in a search */
@@ -25,36 +20,7 @@ struct work {
   struct by_arena scratch;
 };
 
-static bool is_usable(const struct by_link *link) {
-  return by_link_carries(link, link->a) && by_link_carries(link, link->b);
-}
-
-/* --- Arcs and ranks. --- */
-
-static void list_arcs(struct work *w) {
-  const struct by_link *links = w->topology->links;
-  uint32_t *at = w->order;
-  memcpy(at, w->first, w->topology->n_nodes * sizeof *at);
-  for (uint32_t i = 0; i < w->topology->n_links; i++) {
-    if (!is_usable(&links[i])) continue;
-    w->arcs[at[links[i].a]++] = (struct arc){.to = links[i].b, .delay = links[i].delay};
-    w->arcs[at[links[i].b]++] = (struct arc){.to = links[i].a, .delay = links[i].delay};
-  }
-}
-
-static enum banyan_status find_arcs(struct work *w) {
-  const struct by_link *links = w->topology->links;
-  for (uint32_t i = 0; i < w->topology->n_links; i++) {
-    if (!is_usable(&links[i])) continue;
-    w->first[links[i].a + 1]++;
-    w->first[links[i].b + 1]++;
-  }
-  for (uint32_t v = 0; v < w->topology->n_nodes; v++) w->first[v + 1] += w->first[v];
-  w->arcs = BY_ARENA_ARRAY(&w->scratch, struct arc, w->first[w->topology->n_nodes]);
-  if (!w->arcs) return by_plan_no_memory();
-  list_arcs(w);
-  return BANYAN_OK;
-}
+/* --- Ranks. --- */
 
 static enum banyan_status list_ranks(struct work *w, const uint32_t *participants) {
   uint32_t n = 0;
@@ -70,26 +36,38 @@ static enum banyan_status list_ranks(struct work *w, const uint32_t *participant
 
 /* --- Classes. --- */
 
+/* Returns the i-th link of the index if it leads both ways, else NULL. */
+static const struct by_link *get_usable(const struct work *w, uint32_t i) {
+  const struct by_link *link = &w->topology->links[w->paths.links[i]];
+  return by_link_carries_both(link) ? link : NULL;
+}
+
 /* Returns a hash that does not depend on the order of the links (splitmix64's last steps for each, summed). */
 static uint64_t hash_links(const struct work *w, uint32_t node) {
   uint64_t sum = 0;
-  for (uint32_t i = w->first[node]; i < w->first[node + 1]; i++) {
+  for (uint32_t i = w->paths.first[node]; i < w->paths.first[node + 1]; i++) {
+    const struct by_link *link = get_usable(w, i);
     uint64_t bits;
-    memcpy(&bits, &w->arcs[i].delay, sizeof bits);
-    bits = (bits ^ w->arcs[i].to) * 0xbf58476d1ce4e5b9u;
+    if (!link) continue;
+    memcpy(&bits, &link->delay, sizeof bits);
+    bits = (bits ^ by_link_other(link, node)) * 0xbf58476d1ce4e5b9u;
     bits = (bits ^ bits >> 27) * 0x94d049bb133111ebu;
     sum += bits ^ bits >> 31;
   }
   return sum;
 }
 
-/* Returns whether every arc of rank a has an equal arc at rank b. */
-static bool has_arcs_of(const struct work *w, uint32_t a, uint32_t b) {
+/* Returns whether every link of rank a has an equal link at rank b. */
+static bool has_links_of(const struct work *w, uint32_t a, uint32_t b) {
   uint32_t x = w->near->node[a], y = w->near->node[b];
-  for (uint32_t i = w->first[x]; i < w->first[x + 1]; i++) {
-    uint32_t j = w->first[y];
-    while (j < w->first[y + 1] && (w->arcs[j].to != w->arcs[i].to || w->arcs[j].delay != w->arcs[i].delay)) j++;
-    if (j == w->first[y + 1]) return false;
+  for (uint32_t i = w->paths.first[x]; i < w->paths.first[x + 1]; i++) {
+    const struct by_link *link = get_usable(w, i);
+    bool found = !link;
+    for (uint32_t j = w->paths.first[y]; j < w->paths.first[y + 1] && !found; j++) {
+      const struct by_link *other = get_usable(w, j);
+      found = other && by_link_other(other, y) == by_link_other(link, x) && other->delay == link->delay;
+    }
+    if (!found) return false;
   }
   return true;
 }
@@ -115,7 +93,7 @@ static enum banyan_status find_equal_ranks(struct work *w, uint32_t *leader) {
   for (uint32_t i = 0; i < n; i++) {
     uint32_t r = (uint32_t)keys[i][1], before = i ? leader[keys[i - 1][1]] : r;
     bool equal = before != r && w->hash[before] == w->hash[r]; /* equal hashes are not enough */
-    leader[r] = equal && has_arcs_of(w, before, r) && has_arcs_of(w, r, before) ? before : r;
+    leader[r] = equal && has_links_of(w, before, r) && has_links_of(w, r, before) ? before : r;
   }
   return BANYAN_OK;
 }
@@ -145,10 +123,11 @@ static void search_from(struct work *w, uint32_t from) {
   w->order[n++] = from;
   for (uint32_t done = 0; done < n; done++) {
     uint32_t v = w->order[done];
-    for (uint32_t i = w->first[v]; i < w->first[v + 1]; i++) {
-      uint32_t to = w->arcs[i].to;
-      double delay = w->delay[v] + w->arcs[i].delay;
+    for (uint32_t i = w->paths.first[v]; i < w->paths.first[v + 1]; i++) {
+      const struct by_link *link = get_usable(w, i);
+      uint32_t to = link ? by_link_other(link, v) : v;
       if (w->hops[to] <= w->hops[v]) continue;
+      double delay = w->delay[v] + link->delay;
       if (w->hops[to] == NONE) w->order[n++] = to;
       if (w->hops[to] == NONE || delay < w->delay[to]) w->delay[to] = delay;
       w->hops[to] = w->hops[v] + 1;
@@ -192,14 +171,13 @@ static enum banyan_status find_nearness(struct work *w, const uint32_t *particip
   near->class_of = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
   near->first = BY_ARENA_ARRAY(&near->arena, uint32_t, (size_t)n + 1);
   near->ranks = BY_ARENA_ARRAY(&near->arena, uint32_t, n);
-  w->first = BY_ARENA_ARRAY(&w->scratch, uint32_t, (size_t)nodes + 1);
   w->hash = BY_ARENA_ARRAY(&w->scratch, uint64_t, n);
   w->order = BY_ARENA_ARRAY(&w->scratch, uint32_t, nodes > n ? nodes : n);
   w->hops = BY_ARENA_ARRAY(&w->scratch, uint32_t, nodes);
   w->delay = BY_ARENA_ARRAY(&w->scratch, double, nodes);
   if (near->arena.failed || w->scratch.failed) return by_plan_no_memory();
   BY_TRY(list_ranks(w, participants));
-  BY_TRY(find_arcs(w));
+  BY_TRY(by_paths_init(&w->paths, w->topology));
   return fill_nearness(w);
 }
 
@@ -214,6 +192,7 @@ enum banyan_status by_nearness_init(struct by_nearness *nearness, const struct b
                    "%u ranks are too many for a control tree that heeds the topology; the most is %d", n,
                    BY_NEARNESS_MAX);
   enum banyan_status status = find_nearness(&w, participants);
+  by_paths_fini(&w.paths);
   by_arena_fini(&w.scratch);
   if (status != BANYAN_OK) by_nearness_fini(nearness);
   return status;

@@ -1,6 +1,4 @@
-/* Finds the minimum cut: for each receiving host, blocks flow to it from an additional source, whose arcs carry each
- * host's part at the rate of the best cut so far. If not all of it arrives, the flow's minimum cut is better
- * (Dinkelbach 1967), and the search is repeated until all arrives. */
+/* Finds the bound of a collective by maximum flows, and explains it. */
 #include "collective_bound.h"
 
 #include <math.h>
@@ -150,6 +148,12 @@ static double run_flow(struct flow_network *flow, uint32_t from, uint32_t to) {
 static bool is_inside(const struct flow_network *flow, uint32_t vertex) {
   return flow->level[vertex] != NONE;
 }
+
+/* --- The minimum cut. --- */
+
+/* Finds the minimum cut: for each receiving host, blocks flow to it from an additional source, whose arcs carry each
+ * host's part at the rate of the best cut so far. If not all of it arrives, the flow's minimum cut is better
+ * (Dinkelbach 1967), and the search is repeated until all arrives. */
 
 /* Parts of a flow and of a rate that count as all. The rate of a cut is computed from its capacities, so rounding of
  * flows does not falsify a bound. */

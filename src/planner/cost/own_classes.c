@@ -1,4 +1,4 @@
-/* Adds to a plan the classes of the collectives other than allreduce. */
+/* Adds to a plan the classes of the collectives other than allreduce, and computes the rates of collectives. */
 #include "own_classes.h"
 
 #include <math.h>

@@ -1,9 +1,4 @@
-/* The linear program maximises t, so that t part_v <= the sum of the rates of v's trees for each owner v, and no
- * resource is overloaded.
- *
- * The first trees come from multiplicative weights (Garg and Konemann 1998): prices of resources grow exponentially
- * with the load of the lightest trees so far. Then, in rounds, the program's own prices give more trees. Any prices y
- * prove a bound: sum(capacity y) / sum over v of part_v (lightest tree of v). */
+/* Packs directed trees: makes the network of arcs between hosts, finds lightest trees in it, and packs these. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +149,10 @@ bool by_directed_equal(const struct by_directed *a, const struct by_directed *b)
 
 /* --- The lightest tree. --- */
 
+/* Every host takes its lightest arc. If that gives cycles, each becomes one vertex, whose arcs from outside weigh what
+ * they would add when they break it, and the search continues with fewer vertices. On the way back, a cycle keeps all
+ * its arcs but the one into the vertex by which the tree enters it. */
+
 #define NONE UINT32_MAX
 
 /* An arc between the vertices of a level. */
@@ -267,6 +266,15 @@ double by_arborescence_find(struct by_arborescence *search, uint32_t root, const
   }
   return sum;
 }
+
+/* --- Packing. --- */
+
+/* The linear program maximises t, so that t part_v <= the sum of the rates of v's trees for each owner v, and no
+ * resource is overloaded.
+ *
+ * The first trees come from multiplicative weights (Garg and Konemann 1998): prices of resources grow exponentially
+ * with the load of the lightest trees so far. Then, in rounds, the program's own prices give more trees. Any prices y
+ * prove a bound: sum(capacity y) / sum over v of part_v (lightest tree of v). */
 
 enum { SWEEPS = 40, ROUNDS = 60, IDLE_LIMIT = 6, PRUNES = 4 };
 static const double steepness = 0.3, enough = 0.998, progress = 2e-4;

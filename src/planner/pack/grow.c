@@ -1,4 +1,4 @@
-/* Prim's algorithm under a height limit that never gets stuck.
+/* Grows trees by Prim's algorithm under a height limit, so that it never gets stuck.
  *
  * A plain Prim that refuses edges that lead too deep paints itself into a
  * corner: the cheap edges use up the height, and what lies further cannot be

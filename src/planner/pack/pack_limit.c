@@ -1,4 +1,6 @@
-/* A partition of the vertices into p parts is crossed by every spanning tree p - 1 times at least. Looked at are the
+/* Computes limits of a given number of trees.
+ *
+ * A partition of the vertices into p parts is crossed by every spanning tree p - 1 times at least. Looked at are the
  * two kinds that are quick to count: every vertex for itself, and one vertex against all others.
  *
  * n trees of rate x each: an edge of capacity c is in floor(c / x) of them at most, and all edges that cross must be in

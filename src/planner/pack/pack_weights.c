@@ -1,4 +1,6 @@
-/* Every resource has a load, relative to its capacity, and a price that grows exponentially with it. The lightest tree
+/* Packs trees by multiplicative weights.
+ *
+ * Every resource has a load, relative to its capacity, and a price that grows exponentially with it. The lightest tree
  * under the prices gets a rate that raises the load of its narrowest resource by a fraction, the step, of the largest
  * load. All loads are scaled down together at the end, so what matters is how even they are:
  *

@@ -1,4 +1,4 @@
-/* Pools of trees, packings, their linear program and its prices, and packings of one low tree. */
+/* Keeps pools of trees, their linear program and its prices, and makes packings and plans of them. */
 #include "packing.h"
 
 #include <math.h>
@@ -272,6 +272,8 @@ enum banyan_status by_pack_low(const struct by_graph *graph, bool hops, struct b
 }
 
 /* --- Plans. --- */
+
+/* A packing's trees are rooted at their centres, and vertices get the names of the topology's nodes. */
 
 #define NONE UINT32_MAX
 

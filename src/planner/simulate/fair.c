@@ -1,4 +1,4 @@
-/* Shares are computed for a set of flows while all others keep theirs:
+/* Computes max-min fair shares. Shares are computed for a set of flows while all others keep theirs:
  *
  *   1. the set is all flows at resources where one began or stopped
  *   2. fill it progressively: the resource with the least capacity left for each of

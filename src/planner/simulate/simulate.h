@@ -45,7 +45,6 @@ struct by_fair {
 BANYAN_CHECK enum banyan_status by_fair_init(struct by_fair *fair, const struct by_fair_net *net);
 static inline void by_fair_fini(struct by_fair *fair) {
   by_arena_fini(&fair->arena);
-  *fair = (struct by_fair){0};
 }
 /* Start and stop a flow; all are stopped at first. The shares do not change until by_fair_share. */
 void by_fair_start(struct by_fair *fair, uint32_t flow);
@@ -110,7 +109,6 @@ BANYAN_CHECK enum banyan_status by_stream_paths_init(struct by_stream_paths *pat
                                                      const struct by_plan *plan, const struct by_topology *topology);
 static inline void by_stream_paths_fini(struct by_stream_paths *paths) {
   by_arena_fini(&paths->arena);
-  *paths = (struct by_stream_paths){0};
 }
 
 /* Which ranks are alike: where all run one schedule, turned, and the network is symmetric for several of them, they do
@@ -146,7 +144,6 @@ struct by_cast {
 BANYAN_CHECK enum banyan_status by_cast_init(struct by_cast *cast, const struct by_stream_paths *paths);
 static inline void by_cast_fini(struct by_cast *cast) {
   by_arena_fini(&cast->arena);
-  *cast = (struct by_cast){0};
 }
 
 /* The messages of one AllReduce while they are under way: what each stream may send next, as positions move. A state
@@ -174,7 +171,6 @@ struct by_use_log {
 BANYAN_CHECK enum banyan_status by_use_log_init(struct by_use_log *log, uint32_t n_resources);
 static inline void by_use_log_fini(struct by_use_log *log) {
   by_arena_fini(&log->arena);
-  *log = (struct by_use_log){0};
 }
 /* Changes the rate by `change` from `now` on. Time never goes back. */
 void by_use_log_change(struct by_use_log *log, uint32_t resource, double now, double change);

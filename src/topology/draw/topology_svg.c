@@ -1,4 +1,4 @@
-/* Draws a topology as SVG. */
+/* Draws a topology as SVG, and trees over it in the same form as the manager's web page (topology.js). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

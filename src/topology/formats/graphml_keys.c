@@ -10,6 +10,8 @@
 
 /* --- Units. --- */
 
+/* A unit consists of a prefix, what is counted, and "per second" in one of its spellings. */
+
 enum { MAX_UNIT = 32 };
 
 /* Skips a word with which the text begins. */

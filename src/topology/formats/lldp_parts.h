@@ -1,5 +1,5 @@
-/* Reads LLDP's JSON in three steps, each in its own file: the documents become mentions of machines and reports of what
- * ports receive (topology_lldp.c), mentions become machines (lldp_machines.c), and reports become cables of a topology
+/* Reads LLDP's JSON in three steps: the documents become mentions of machines and reports of what
+ * ports receive, mentions become machines (both in topology_lldp.c), and reports become cables of a topology
  * (lldp_cables.c). All texts live in the arena. */
 #ifndef BY_TOPOLOGY_FORMATS_LLDP_PARTS_H
 #define BY_TOPOLOGY_FORMATS_LLDP_PARTS_H
@@ -31,7 +31,7 @@ struct by_lldp_machine {
 
 /* Machine `from` received an announcement of `to` on its port. */
 struct by_lldp_report {
-  uint32_t from, to;             /* indices of mentions at first, of machines after by_lldp_find_machines */
+  uint32_t from, to;             /* indices of mentions at first, of machines after find_machines */
   const char *port;              /* the port of `from` */
   const char *far_id, *far_text; /* the id and description that `to` gives its port; "": not known */
   double rate;                   /* the rate of the port of `to` in bit/s; NAN: not known */
@@ -48,11 +48,6 @@ struct by_lldp_network {
   uint32_t n_mentions, n_machines, n_reports, allocated_mention, allocated_machine, allocated_report;
 };
 
-/* Finds out which mentions are of the same machine: those with the same chassis id; without an id, those whose names
- * agree in their first label, ignoring case; and for a file that names no machine, the machine that others receive
- * where the file's ports lead. After it, the ends of reports are machines. BANYAN_ERR_TOPOLOGY: a name may mean several
- * machines. */
-BANYAN_CHECK enum banyan_status by_lldp_find_machines(struct by_lldp_network *network);
 /* Adds machines and cables. If one port receives several machines, a switch that does not speak LLDP is assumed between
  * them. */
 BANYAN_CHECK enum banyan_status by_lldp_add_cables(struct by_lldp_network *network,
