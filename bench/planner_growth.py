@@ -77,7 +77,8 @@ def draw_axes():
 def draw(measured):
     box = f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13"'
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" {box}>']
-    out += [f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', *draw_axes()]
+    out += ["<style>@media (prefers-color-scheme:dark){svg{filter:invert(.9) hue-rotate(180deg)}}</style>",
+            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', *draw_axes()]
     ends = []
     for colour, (name, points) in zip(COLOURS, measured.items()):
         at = [(x_of(n), y_of(seconds)) for n, seconds, _ in points]
