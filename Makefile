@@ -16,7 +16,7 @@ SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
 # Tests compute longer then, and fewer should run at once.
 FEWER = --num-processes $$(($$(nproc) + 1))
 
-.PHONY: build build-asan build-tsan help demo check test hooks bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages install install-python uninstall wheel deb clean
+.PHONY: build build-asan build-tsan help demo check test hooks bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages install install-python uninstall wheel site deb clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -155,6 +155,10 @@ uninstall: ## remove what `make install` and `make install-python` installed
 wheel: ## make a wheel and a source package of the Python package in build-wheel/packages, compiled for PyTorch WHEEL_PYTORCH
 	@scripts/install-deps build wheel
 	@PYTHON=$(PYTHON) scripts/build-wheel build-wheel $(WHEEL_PYTORCH)
+
+site: ## make the documentation as a site in build/site/html, and check it in Chromium (a minute)
+	@scripts/install-deps site
+	@scripts/site $(BUILD)/site
 
 deb: ## make Debian's packages in build-deb/
 	@scripts/install-deps build deb

@@ -102,14 +102,14 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_member_leave(struct banyan_mem
 
 /* Finds the first group of this process: the one call that a program needs before its loop. How, the environment says:
  *
- *   under `banyan run` with --min, --max or --restarts, all processes form the first group, and those that are started
- *     later join the group that there is then. From then on `banyan run` notifies the member of processes that have
- *     ended, and of the wish that it leaves, for which banyan_member_change_wanted is 1;
- *   with BANYAN_MEMBERS=agent, the first BANYAN_SIZE processes with the same BANYAN_KEY form the first group, and those
- *     that are started later join it. They find each other through the agents of their hosts and the cluster's manager;
- *   with BANYAN_MEMBERS, handles with commas between them, this process joins the group of one of these;
- *   else the processes are those that banyan_comm_create meets, by BANYAN_RANK, BANYAN_SIZE and BANYAN_ROOT or the
- *     variables of Slurm, MPI or torchrun, and this process is alone where there are none.
+ * - under `banyan run` with --min, --max or --restarts, all processes form the first group, and those that are started
+ *   later join the group that there is then. From then on `banyan run` notifies the member of processes that have
+ *   ended, and of the wish that it leaves, for which banyan_member_change_wanted is 1;
+ * - with BANYAN_MEMBERS=agent, the first BANYAN_SIZE processes with the same BANYAN_KEY form the first group, and those
+ *   that are started later join it. They find each other through the agents of their hosts and the cluster's manager;
+ * - with BANYAN_MEMBERS, handles with commas between them, this process joins the group of one of these;
+ * - else the processes are those that banyan_comm_create meets, by BANYAN_RANK, BANYAN_SIZE and BANYAN_ROOT or the
+ *   variables of Slurm, MPI or torchrun, and this process is alone where there are none.
  *
  * Blocks until the group is there, for at most `timeout` seconds (> 0), and then as long as banyan_comm_create does for
  * a plan; of the last way also for its own deadline.

@@ -264,7 +264,8 @@ class Communicator(Calls[Any]):
 
             with comm.together() as together:
                 requests = [together.named(name).allreduce(gradient) for name, gradient in gradients]
-        """
+
+        The requests can be waited for after the block."""
         return Together(self)
 
     @property
