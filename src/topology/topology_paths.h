@@ -16,7 +16,7 @@ struct by_paths {
   const struct by_topology *topology; /* must outlive it */
   uint32_t *first;                    /* links at node v: links[first[v] .. first[v + 1]), ascending */
   uint32_t *links, *turn;             /* turn: for each node, which of several equal links packets to it take */
-  uint32_t *bundle;                   /* of each link: the first of the links between the same two nodes */
+  uint32_t *bundle;                   /* The first of the links between the same two nodes, for each link. */
 };
 
 /* The next hop from a node towards a destination. */

@@ -154,7 +154,7 @@ struct by_job_grants {
 
 /* The user's preferences for plans; 0: as the manager's options say. manager_jobs.c. */
 struct by_job_preferences {
-  uint32_t ways; /* plan.h */
+  uint32_t ways; /* The allowed methods, enum by_plan_method. */
   double penalty;
   uint32_t steps, trees;
 };
