@@ -9,14 +9,14 @@ PYTHON ?= /usr/bin/python3
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 PYTORCH ?= 2.13.0
-WHEEL_PYTORCH ?= 2.13.0
+WHEEL_PYTORCH ?= 2.13.0 2.14.1 2.15.0
 MAKEFLAGS += --no-print-directory
 # Compiled in two fifths of the time that debugoptimized takes; the tests take a tenth more.
 SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
 # Tests compute longer then, and fewer should run at once.
 FEWER = --num-processes $$(($$(nproc) + 1))
 
-.PHONY: build build-asan build-tsan help demo check test hooks bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages install install-python uninstall wheel site deb clean
+.PHONY: build build-asan build-tsan help demo check test hooks bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages install install-python uninstall wheel site deb dist clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -152,7 +152,7 @@ uninstall: ## remove what `make install` and `make install-python` installed
 	@if [ -z "$(DESTDIR)" ]; then ldconfig; fi
 	@$(PYTHON) -m pip uninstall -y --break-system-packages banyan-allreduce 2>/dev/null || true
 
-wheel: ## make a wheel and a source package of the Python package in build-wheel/packages, compiled for PyTorch WHEEL_PYTORCH
+wheel: ## make a wheel and a source package of the Python package in build-wheel/packages, compiled for each PyTorch of WHEEL_PYTORCH and each Python of WHEEL_PYTHONS
 	@scripts/install-deps build wheel
 	@PYTHON=$(PYTHON) scripts/build-wheel build-wheel $(WHEEL_PYTORCH)
 
@@ -164,9 +164,15 @@ deb: ## make Debian's packages in build-deb/
 	@scripts/install-deps build deb
 	@scripts/build-deb build-deb
 
+dist: ## write an archive of the committed sources and its checksum into build-dist/
+	@mkdir -p build-dist
+	@set -e; name=banyan-$$(sed -n "s/.*version: '\([0-9.]*\)',/\1/p" meson.build | head -n 1); \
+	  git archive --prefix=$$name/ HEAD | gzip -n9 >build-dist/$$name.tar.gz; \
+	  cd build-dist && sha256sum $$name.tar.gz | tee $$name.tar.gz.sha256
+
 test-packages: ## install both in clean Debian systems and use them there (as root, after make wheel deb; 20 minutes)
 	@scripts/install-deps test-packages
 	@scripts/test-packages build-wheel/packages build-deb
 
 clean: ## remove everything that was built
-	rm -rf $(BUILD) $(TRAINED) $(BENCH) build-asan build-tsan build-fuzz build-gcc build-clang build-wheel build-deb build-python
+	rm -rf $(BUILD) $(TRAINED) $(BENCH) build-asan build-tsan build-fuzz build-gcc build-clang build-wheel build-deb build-dist build-python
