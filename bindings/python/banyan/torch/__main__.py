@@ -4,10 +4,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import _extension
-from .extension import _abi
+from .extension import _abi, load_compiled
 
-made = str(_extension.__file__)
+made = str(load_compiled().__file__)
 if len(sys.argv) > 1:
     place = Path(sys.argv[1]) / _abi()
     place.mkdir(parents=True, exist_ok=True)

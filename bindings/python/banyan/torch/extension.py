@@ -1,5 +1,6 @@
-"""The C++ part of the backend, which fits one version of PyTorch. Packages contain it for some versions, compiled; for others
-it is compiled against the PyTorch that is installed, once, and kept.
+"""The C++ part of the backend, which fits one minor version of PyTorch. Packages contain it for some, compiled. From 2.14 on
+PyTorch can call a backend in Python (trampoline.py) where none fits; for older ones it is compiled against the PyTorch that is
+installed, once, and kept.
 
 Compiled ones lie in the folder `compiled` of this package, named after the versions and ABIs that they fit. What is compiled here
 lies in BANYAN_TORCH_CACHE (~/.cache/banyan), in a folder named after all that it depends on, so that another version of
@@ -10,7 +11,9 @@ from __future__ import annotations
 import fcntl
 import functools
 import hashlib
+import importlib
 import importlib.util
+import logging
 import os
 import platform
 import shutil
@@ -29,6 +32,7 @@ import torch
 
 from .. import library
 
+_log = logging.getLogger("banyan")
 _NAME = "banyan_torch"
 _SOURCES = Path(__file__).parent / "csrc"
 _COMPILED = Path(__file__).parent / "compiled"
@@ -73,8 +77,9 @@ def _folder(library_path: str) -> Path:
 
 
 def _abi() -> str:
-    """What a compiled backend fits: a version of PyTorch, whatever it computes on, and the ABIs of Python and of C++."""
-    return f"torch-{torch.__version__.split('+')[0]}-{sysconfig.get_config_var('SOABI')}-cxx11abi{int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
+    """What a compiled backend fits: a minor version of PyTorch, whatever it computes on, and the ABIs of Python and C++."""
+    minor = ".".join(torch.__version__.split("+")[0].split(".")[:2])
+    return f"torch-{minor}-{sysconfig.get_config_var('SOABI')}-cxx11abi{int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
 
 
 def _check_tools() -> None:
@@ -194,8 +199,29 @@ def _compiled() -> Optional[ModuleType]:
         return None
 
 
+def _kept() -> Optional[ModuleType]:
+    """What was compiled here before, for this PyTorch."""
+    made = Path(os.path.realpath(_folder(library.path()))) / f"{_NAME}.so"
+    if not made.exists():
+        return None
+    _check(made)
+    return _open(made)
+
+
 @functools.lru_cache(maxsize=None)
 def load() -> ModuleType:
+    """The compiled module, or the backend in Python where PyTorch can call one and none fits it."""
+    found = _compiled() or _kept()
+    if found is None and tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14):
+        if os.environ.get("RANK", "0") == "0":
+            _log.warning("banyan torch: no compiled backend fits PyTorch %s, so that Python makes each call, which takes longer. "
+                         "`python3 -m banyan.torch` compiles one, once", torch.__version__)
+        return importlib.import_module("banyan.torch.trampoline")
+    return found or load_compiled()
+
+
+@functools.lru_cache(maxsize=None)
+def load_compiled() -> ModuleType:
     """The compiled module. Where it has to be compiled, the first of several processes does, and the others wait for it."""
     installed = _compiled()
     if installed is not None:

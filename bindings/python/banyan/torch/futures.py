@@ -14,7 +14,6 @@ import torch
 from .extension import load
 
 _extension = load()
-_get_future = _extension.Work.__base__.get_future
 
 
 class Future(torch.futures.Future):  # type: ignore[misc]
@@ -41,5 +40,7 @@ class Future(torch.futures.Future):  # type: ignore[misc]
 
 
 def install() -> None:
-    """Lets the works of the backend return such futures."""
-    _extension.Work.get_future = lambda work: Future(_get_future(work), work.origin)
+    """Lets the works of the compiled backend return such futures."""
+    if _extension.__name__ == "banyan_torch":
+        get_future = _extension.Work.__base__.get_future
+        _extension.Work.get_future = lambda work: Future(get_future(work), work.origin)

@@ -8,7 +8,7 @@ namespace banyan {
 
 constexpr uint32_t FNV_START = 2166136261, FNV_PRIME = 16777619;
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
-constexpr double TIMEOUT = 60; // seconds, where the program gives none
+constexpr double RECONFIGURE_TIMEOUT = 60; // seconds, where the program gives none
 #endif
 
 Group &reconfigurable(const c10::intrusive_ptr<Base> &base) {
@@ -93,7 +93,7 @@ Made Group::reconfigure(const c10d::ReconfigureOptions &options) {
     handles.assign(set.begin(), set.end());
     std::sort(handles.begin(), handles.end());
   }
-  double timeout = options.timeout ? static_cast<double>(options.timeout->count()) / 1000 : TIMEOUT;
+  double timeout = options.timeout ? static_cast<double>(options.timeout->count()) / 1000 : RECONFIGURE_TIMEOUT;
   reconfigure(std::to_string(options.uuid), handles, timeout);
   auto work =
       c10::make_intrusive<Work>(getRank(), c10d::OpType::UNKNOWN, "banyan:reconfigure", Tensors(), Work::Parts());
