@@ -1,10 +1,12 @@
 /* What the job does about control messages and for progress. */
 #include "calls.h"
 #include "feature.h"
+#include "formation.h"
 #include "job_events.h"
 #include "job_state.h"
 #include "plan_switch.h"
 #include "request.h"
+#include <string.h>
 
 /* ---- progress */
 
@@ -98,6 +100,15 @@ static void reservation(void *context, const struct by_cluster_cells *cells, uin
   by_features_cells_wanted(context, cells, n);
 }
 
+/* The host of this process does not answer any more: suspects all its processes, so that nobody waits for them when the
+ * next group is decided. Any thread. */
+static void suspect_host(void *argument, uint32_t process) {
+  const struct by_job *job = argument;
+  for (uint32_t r = 0; job->service && process < job->size && r < job->size; r++)
+    if (!strcmp(job->members[r].machine, job->members[process].machine))
+      job->service_ops->suspect(job->service, &job->formed->members[r].fingerprint);
+}
+
 static bool may_answer(void *context) {
   return by_features_cells_may_come(context);
 }
@@ -119,7 +130,7 @@ const struct by_job_events by_job_events = {
                 .listen = begin_listening,
                 .handle_plan_switch = by_plan_switches_handle,
                 .view_plan_switches = by_plan_switches_view,
-                .vanished = by_job_vanished,
+                .vanished = suspect_host,
                 .has_manager = has_manager,
                 .reservation = reservation,
                 .may_answer = may_answer,

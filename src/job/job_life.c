@@ -463,14 +463,6 @@ void by_job_retire(struct by_job *job, const char *text) {
   by_job_changed(job);
 }
 
-/* Suspects all processes of its host, so that nobody waits for them when the next group is decided. */
-void by_job_vanished(void *argument, uint32_t process) {
-  const struct by_job *job = argument;
-  for (uint32_t r = 0; job->service && process < job->size && r < job->size; r++)
-    if (!strcmp(job->members[r].machine, job->members[process].machine))
-      job->service_ops->suspect(job->service, &job->formed->members[r].fingerprint);
-}
-
 bool by_job_interrupt(struct by_job *job, const char *text, bool at_once) {
   struct banyan_counters counters = {0};
   by_job_lock(job);

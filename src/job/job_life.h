@@ -61,8 +61,6 @@ BANYAN_CHECK enum banyan_status by_job_status(const struct by_job *job);
 /* Reports that something other than a call has waited for these processes since then: the members' services ask whether
  * they run. Does nothing without such services. */
 void by_job_note_wait(const struct by_job *job, uint64_t since, const uint32_t *processes, uint32_t n);
-/* Notes that the host of this process does not answer any more; any thread. */
-void by_job_vanished(void *argument, uint32_t process);
 
 /* Adds a region to the job's memory; under lock, as the next two. */
 void by_memory_add(struct by_job *job, struct by_region *region);
