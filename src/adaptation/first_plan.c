@@ -141,7 +141,7 @@ static void store(struct automatic *a) {
 }
 
 static const char *group_of(const struct by_topology *topology, uint32_t host) {
-  for (uint32_t v = 0; v < topology->n_nodes; v++)
+  for (uint32_t v = 0; topology && v < topology->n_nodes; v++)
     if (topology->nodes[v].takes_part && host-- == 0) return topology->nodes[v].group;
   return NULL;
 }

@@ -34,7 +34,7 @@ def compiles(folder, library_path, made, log):
 
 def loads(made, log):
     with mock.patch.object(extension, "_compile", lambda folder, path: compiles(folder, path, made, log)):
-        assert hasattr(extension.load(), "join")
+        assert hasattr(extension.load_compiled(), "join")
 
 
 def fails_at_first(log):
@@ -43,7 +43,7 @@ def fails_at_first(log):
         Path(folder / "work.left").mkdir()
         os._exit(9)
     with mock.patch.object(extension, "_compile", compile_):
-        extension.load()
+        extension.load_compiled()
 
 
 class Extension(unittest.TestCase):
@@ -52,7 +52,7 @@ class Extension(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         self.made = MADE
-        extension.load.cache_clear()  # of this process, which other tests had load it
+        extension.load_compiled.cache_clear()  # of this process, which other tests had load it
         patch = mock.patch.dict(os.environ, {"BANYAN_TORCH_CACHE": str(self.folder / "cache")})
         patch.start()
         self.addCleanup(patch.stop)
@@ -90,27 +90,27 @@ class Extension(unittest.TestCase):
         broken.write_bytes(b"no library")
         with mock.patch.object(extension, "_compile", lambda folder, path: compiles(folder, path, self.made, log)):
             with mock.patch.object(extension, "_COMPILED", self.folder / "fitting"):
-                self.assertEqual(extension.load().__file__, str(fitting))
+                self.assertEqual(extension.load_compiled().__file__, str(fitting))
                 with mock.patch.object(torch, "__version__", "9.9.9"):
                     self.assertIsNone(extension._compiled())
             self.assertFalse(log.exists())
-            extension.load.cache_clear()
+            extension.load_compiled.cache_clear()
             with mock.patch.object(extension, "_COMPILED", self.folder / "broken"), \
                     self.assertWarnsRegex(UserWarning, "compiled anew"):
-                self.assertTrue(hasattr(extension.load(), "join"))
+                self.assertTrue(hasattr(extension.load_compiled(), "join"))
         self.assertEqual(log.read_text(encoding="utf-8"), "compiled\n")
 
     def refuses(self, place):
-        extension.load.cache_clear()
+        extension.load_compiled.cache_clear()
         with self.assertRaisesRegex(ImportError, f"others may change .*{place} belongs to user .*BANYAN_TORCH_CACHE"):
-            extension.load()
+            extension.load_compiled()
 
     def test_other_users(self):
         """Code that others could have put there is not executed, nor is anything written for them."""
         cache = self.folder / "cache"
         with mock.patch.object(extension, "_COMPILED", self.folder), \
                 mock.patch.object(extension, "_compile", lambda folder, path: shutil.copy(self.made, folder / "banyan_torch.so")):
-            self.assertTrue(hasattr(extension.load(), "join"))
+            self.assertTrue(hasattr(extension.load_compiled(), "join"))
             (made,) = cache.glob("*/banyan_torch.so")
             for place in (made, made.parent, cache):
                 mode = place.stat().st_mode
@@ -128,8 +128,8 @@ class Extension(unittest.TestCase):
             self.assertEqual(list(made.parent.iterdir()), [made.parent / "lock"])
             made.parent.chmod(0o755)
             self.folder.chmod(0o1777)  # as /tmp
-            extension.load.cache_clear()
-            self.assertTrue(hasattr(extension.load(), "join"))
+            extension.load_compiled.cache_clear()
+            self.assertTrue(hasattr(extension.load_compiled(), "join"))
 
     def test_key(self):
         """A change of any input of the module gives another folder."""
@@ -169,7 +169,7 @@ class Extension(unittest.TestCase):
         with mock.patch.dict(os.environ, {"BANYAN_TORCH_CACHE": str(self.folder / "file" / "cache")}), \
                 mock.patch.object(extension, "_COMPILED", self.folder), \
                 self.assertRaisesRegex(ImportError, "file/cache.*set BANYAN_TORCH_CACHE to another"):
-            extension.load()
+            extension.load_compiled()
 
 
 if __name__ == "__main__":

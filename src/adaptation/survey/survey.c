@@ -156,7 +156,7 @@ static uint32_t meet_some(struct draw *d, bool is_open) {
 enum banyan_status by_tournament_init_open(struct by_tournament *tournament, uint32_t n, const uint32_t *group_of,
                                            const uint8_t *open, const uint32_t *order, uint32_t rounds) {
   size_t pairs = (size_t)n * n;
-  uint8_t *memory = calloc(pairs + n, 1);
+  uint8_t *memory = calloc(pairs + n + 1, 1);
   struct draw d = {.tournament = tournament, .n = n, .group_of = group_of, .order = order, .open = open, .met = memory};
   *tournament = (struct by_tournament){.meetings = malloc((size_t)rounds * n * sizeof *tournament->meetings + 1),
                                        .first = calloc((size_t)rounds + 1, sizeof *tournament->first)};

@@ -173,8 +173,6 @@ struct by_job {
 const char *by_job_name_member(struct by_job *job, uint32_t process);
 /* Room for one process more. What was there stays where it is, in the arena, since it may be borrowed. Under lock. */
 BANYAN_CHECK enum banyan_status by_job_make_room(struct by_job *job);
-/* Under lock, which it unlocks: the engine has changed, and user threads and the thread that drives are notified. */
-void by_job_changed(struct by_job *job);
 /* Returns whether the job has failed. Takes the lock. */
 bool by_job_has_failed(struct by_job *job);
 /* All ranks know this reason why the job has failed: calls end with it. Takes the lock. */

@@ -125,7 +125,8 @@ static void search_from(struct work *w, uint32_t from) {
     uint32_t v = w->order[done];
     for (uint32_t i = w->paths.first[v]; i < w->paths.first[v + 1]; i++) {
       const struct by_link *link = get_usable(w, i);
-      uint32_t to = link ? by_link_other(link, v) : v;
+      if (!link) continue;
+      uint32_t to = by_link_other(link, v);
       if (w->hops[to] <= w->hops[v]) continue;
       double delay = w->delay[v] + link->delay;
       if (w->hops[to] == NONE) w->order[n++] = to;
