@@ -76,7 +76,7 @@ static struct banyan_request *request_of(struct by_job *job, struct by_call *cal
   struct banyan_request *request = malloc(sizeof *request);
   if (!request) return NULL;
   *request = (struct banyan_request){.job = job, .call = call};
-  job->references++;
+  by_job_hold(job);
   by_progress_kick(job);
   return request;
 }

@@ -1,12 +1,14 @@
 /* What the job does about control messages and for progress. */
+#include <string.h>
+
 #include "calls.h"
 #include "feature.h"
 #include "formation.h"
 #include "job_events.h"
+#include "job_life.h"
 #include "job_state.h"
 #include "plan_switch.h"
 #include "request.h"
-#include <string.h>
 
 /* ---- progress */
 
@@ -117,7 +119,7 @@ static void released(void *context, uint64_t number) {
   by_features_cells_released(context, number);
 }
 
-const struct by_job_events by_job_events = {
+static const struct by_job_events job_events = {
     .control = {.find_rule = find_rule,
                 .want_plan = want_plan,
                 .made = made,
@@ -137,3 +139,8 @@ const struct by_job_events by_job_events = {
                 .released = released},
     .progress = {
         .advance = advance, .has_work = has_work, .deadline = find_deadline, .check_deadlines = check_deadlines}};
+
+enum banyan_status by_job_create(const struct banyan_options *options, const struct by_job_role *role,
+                                 struct by_job **out) {
+  return by_job_create_with(options, role, &job_events, out);
+}

@@ -411,8 +411,8 @@ static enum banyan_status begin(struct by_job *job, const struct banyan_options 
   return BANYAN_OK;
 }
 
-enum banyan_status by_job_create(const struct banyan_options *options, const struct by_job_role *role,
-                                 struct by_job **out) {
+enum banyan_status by_job_create_with(const struct banyan_options *options, const struct by_job_role *role,
+                                      const struct by_job_events *events, struct by_job **out) {
   struct by_job *job = calloc(1, sizeof *job);
   if (!job) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a job");
   by_descriptors_close_in_children();
@@ -423,7 +423,7 @@ enum banyan_status by_job_create(const struct banyan_options *options, const str
   job->class_ = -1;
   job->given.end = &job->given.first;
   if (role) job->role = *role;
-  enum banyan_status status = begin(job, options, &by_job_events);
+  enum banyan_status status = begin(job, options, events);
   if (status != BANYAN_OK) {
     char text[1024]; /* Destroying may overwrite the error text. */
     snprintf(text, sizeof text, "%s", banyan_error_text());
