@@ -81,7 +81,7 @@ static void arrange_scheduling(const struct by_bench_run *run, const struct by_s
 
 static int be_rank(struct by_bench_run *run, const struct by_settings *settings) {
   uint64_t wrong = 0;
-  struct banyan_comm *comm;
+  struct banyan_comm *comm = NULL; /* It stays so if joining fails. */
   arrange_scheduling(run, settings);
   struct banyan_options wanted = {.transport = by_transport_at(run->transport), .plan = run->plan};
   enum banyan_status status = banyan_comm_create(&wanted, &comm);
