@@ -73,7 +73,7 @@ def _key(library_path: str) -> str:
 
 def _folder(library_path: str) -> Path:
     cache = os.environ.get("BANYAN_TORCH_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "banyan"
-    return Path(cache) / _key(library_path)
+    return Path(os.path.realpath(Path(cache) / _key(library_path)))
 
 
 def _abi() -> str:
@@ -199,9 +199,12 @@ def _compiled() -> Optional[ModuleType]:
         return None
 
 
-def _kept() -> Optional[ModuleType]:
-    """What was compiled here before, for this PyTorch."""
-    made = Path(os.path.realpath(_folder(library.path()))) / f"{_NAME}.so"
+def _find() -> Optional[ModuleType]:
+    """A compiled module that fits: an installed one, or one that was compiled here."""
+    installed = _compiled()
+    if installed is not None:
+        return installed
+    made = _folder(library.path()) / f"{_NAME}.so"
     if not made.exists():
         return None
     _check(made)
@@ -211,34 +214,35 @@ def _kept() -> Optional[ModuleType]:
 @functools.lru_cache(maxsize=None)
 def load() -> ModuleType:
     """The compiled module, or the backend in Python where PyTorch can call one and none fits it."""
-    found = _compiled() or _kept()
-    if found is None and tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14):
-        if os.environ.get("RANK", "0") == "0":
-            _log.warning("banyan torch: no compiled backend fits PyTorch %s, so that Python makes each call, which takes longer. "
-                         "`python3 -m banyan.torch` compiles one, once", torch.__version__)
-        return importlib.import_module("banyan.torch.trampoline")
-    return found or load_compiled()
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 14):
+        return load_compiled()
+    found = _find()
+    if found is not None:
+        return found
+    if os.environ.get("RANK", "0") == "0":
+        _log.warning("banyan torch: no compiled backend fits PyTorch %s, so that Python makes each call, which takes longer. "
+                     "`python3 -m banyan.torch` compiles one, once", torch.__version__)
+    return importlib.import_module("banyan.torch.trampoline")
 
 
 @functools.lru_cache(maxsize=None)
 def load_compiled() -> ModuleType:
     """The compiled module. Where it has to be compiled, the first of several processes does, and the others wait for it."""
-    installed = _compiled()
-    if installed is not None:
-        return installed
+    found = _find()
+    if found is not None:
+        return found
     library_path = library.path()
-    folder = Path(os.path.realpath(_folder(library_path)))
+    folder = _folder(library_path)
     made = folder / f"{_NAME}.so"
-    if not made.exists():
-        try:
-            _make_folder(folder)
-            lock = open(folder / "lock", "w", encoding="utf-8")  # pylint: disable=consider-using-with
-        except OSError as error:
-            raise ImportError(f"banyan.torch has to be compiled once for this PyTorch, and its folder cannot be written: {error}; "
-                              "set BANYAN_TORCH_CACHE to another one") from error
-        with lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not made.exists():
-                _compile(folder, library_path)
+    try:
+        _make_folder(folder)
+        lock = open(folder / "lock", "w", encoding="utf-8")  # pylint: disable=consider-using-with
+    except OSError as error:
+        raise ImportError(f"banyan.torch has to be compiled once for this PyTorch, and its folder cannot be written: {error}; "
+                          "set BANYAN_TORCH_CACHE to another one") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            _compile(folder, library_path)
     _check(made)
     return _open(made)
