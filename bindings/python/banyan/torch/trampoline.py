@@ -23,7 +23,8 @@ from ..library import Options, lib
 from ..request import Request
 
 _ADVICE = "needs the compiled backend, which does not fit this PyTorch: run `python3 -m banyan.torch` once to compile it"
-_OPS = {"SUM": "sum", "AVG": "average", "PRODUCT": "product", "MIN": "min", "MAX": "max", "BAND": "and", "BOR": "or", "BXOR": "xor"}
+_OPS = {dist.ReduceOp.SUM: "sum", dist.ReduceOp.AVG: "average", dist.ReduceOp.PRODUCT: "product", dist.ReduceOp.MIN: "min",
+        dist.ReduceOp.MAX: "max", dist.ReduceOp.BAND: "and", dist.ReduceOp.BOR: "or", dist.ReduceOp.BXOR: "xor"}
 # Of truth values, which are bytes of 0 or 1.
 _TRUTHS = {"sum": "max", "product": "min", "min": "min", "max": "max", "and": "min", "or": "max", "xor": "xor"}
 _EXCHANGE_TAG = 1 << 31  # Tags of PyTorch's own sends are positive numbers of 32 bits with a sign.
@@ -120,7 +121,7 @@ class Group(c10d.Backend):  # type: ignore[misc, name-defined]
     def _sum(self, call: str, tensor: torch.Tensor, op: Any) -> "tuple[torch.Tensor, str]":
         """Elements that the library can add, in one piece, and its operation."""
         _check(call, tensor)
-        name = next((name for kind, name in _OPS.items() if op == getattr(dist.ReduceOp, kind)), None)
+        name = _OPS.get(op.op)
         if name is None:
             raise RequestError(f"{call}: the operation {op} {_ADVICE}")
         flat = tensor.detach().contiguous()
