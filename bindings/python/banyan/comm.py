@@ -13,7 +13,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 from .buffers import memory
 from .calls import ALLGATHER, ALLREDUCE, RECV, Calls, Finish, op_number
 from .errors import RequestError
-from .library import SLICE, Call, Counters, Options, PlanInfo, Submission, check, lib
+from .library import SLICE, Call, Counters, Options, PlanInfo, Submission, check, created, lib
 from .request import Request, drop_ended
 from .sparse import Exchange, SparseResult, Tables
 from .waiting import Waits, interruptible
@@ -137,9 +137,7 @@ class Starter(_Started):
     """Communicator.start: the calls of a communicator, which go on by themselves."""
 
     def _make(self, call: Call, result: Any, keep: Any, finish: Finish = None) -> Request:
-        handle = c_void_p()
-        check(lib.banyan_start(self._comm.handle, byref(call), byref(handle)))
-        return Request(handle, result, keep, finish)
+        return Request(created(lib.banyan_start, self._comm.handle, byref(call)), result, keep, finish)
 
     def recv_any(self, buffer: Any, tag: int = 0, dtype: Optional[str] = None, deadline: float = 0) -> Request:
         """Receives the first message with this tag from any rank; wait() returns the sender's rank."""
@@ -150,9 +148,7 @@ class Starter(_Started):
         return Request(handle, None, (to, source), lambda: source.value)
 
     def _make_sparse(self, exchange: Union[Exchange, Tables]) -> Request:
-        handle = c_void_p()
-        check(lib.banyan_sparse_start(self._comm.handle, byref(exchange.call), byref(handle)))
-        return Request(handle, None, exchange, exchange.finish)
+        return Request(created(lib.banyan_sparse_start, self._comm.handle, byref(exchange.call)), None, exchange, exchange.finish)
 
 
 class Communicator(Calls[Any]):
@@ -180,12 +176,7 @@ class Communicator(Calls[Any]):
             self._join(options)
 
     def _join(self, options: Options) -> None:
-        def create() -> c_void_p:
-            handle = c_void_p()
-            check(lib.banyan_comm_create(byref(options), byref(handle)))
-            return handle
-
-        self._take(interruptible(create, lib.banyan_comm_destroy))
+        self._take(interruptible(lambda: created(lib.banyan_comm_create, byref(options)), lib.banyan_comm_destroy))
 
     def _take(self, handle: c_void_p, owned: bool = True) -> None:
         self._handle: Optional[c_void_p] = handle
@@ -296,13 +287,8 @@ class Communicator(Calls[Any]):
 
     def _derive(self, function: Any, *arguments: int) -> c_void_p:
         """Another communicator, from a function of the library that all ranks call."""
-        def derive() -> c_void_p:
-            derived = c_void_p()
-            check(function(handle, *arguments, byref(derived)))
-            return derived
-
         handle = self.handle
-        made: c_void_p = self._waits.make(derive, lib.banyan_comm_destroy)
+        made: c_void_p = self._waits.make(lambda: created(function, handle, *arguments), lib.banyan_comm_destroy)
         return made
 
     def duplicate(self) -> "Communicator":
@@ -311,9 +297,7 @@ class Communicator(Calls[Any]):
 
     def subset(self, ranks: Sequence[int], number: int) -> "Communicator":
         """These ranks, which alone call it, with the same number; no two subsets have the same number and first rank."""
-        handle = c_void_p()
-        check(lib.banyan_comm_subset(self.handle, (c_int * len(ranks))(*ranks), len(ranks), number, byref(handle)))
-        return self._of(handle)
+        return self._of(created(lib.banyan_comm_subset, self.handle, (c_int * len(ranks))(*ranks), len(ranks), number))
 
     # ---- what it is, and settings
 

@@ -8,7 +8,7 @@ import platform
 from ctypes import (POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint8, c_uint32, c_uint64,
                     c_void_p)
 from pathlib import Path
-from typing import Iterator
+from typing import Any, Iterator
 
 from .errors import Error, from_status
 
@@ -279,3 +279,10 @@ def check(status: int) -> None:
     """Raises it, unless all is well."""
     if status:
         raise error(status)
+
+
+def created(function: Any, *arguments: Any) -> c_void_p:
+    """What a function of the library makes, which takes the place for it as its last argument."""
+    handle = c_void_p()
+    check(function(*arguments, ctypes.byref(handle)))
+    return handle

@@ -20,7 +20,7 @@ from .buffers import SIZES, memory
 from .calls import ALLREDUCE, op_number
 from .comm import Communicator, _text
 from .errors import RequestError
-from .library import Call, Completion, Interrupted as CInterrupted, Options, check, lib
+from .library import Call, Completion, Interrupted as CInterrupted, Options, check, created, lib
 from .waiting import Waits
 
 _COLLECTIVES = ("allreduce", "reduce", "broadcast", "reduce_scatter", "allgather", "gather", "scatter", "alltoall",
@@ -62,9 +62,7 @@ class Member:
         "majority" or "none": which members may decide on the next group."""
         options = Options(ctypes.sizeof(Options), 0, 0, None, _text(key), _text(host), _text(transport), _text(plan),
                           deadline, _text(topology), _text(timeline), _text(quorum))
-        handle = c_void_p()
-        check(lib.banyan_member_create(byref(options), byref(handle)))
-        self._take(handle, True)
+        self._take(created(lib.banyan_member_create, byref(options)), True)
 
     def _take(self, member: c_void_p, owned: bool) -> None:
         self._member: Optional[c_void_p] = member
@@ -72,13 +70,8 @@ class Member:
 
     def _form(self, function: Any, *arguments: Any) -> Communicator:
         """The communicator of the next group, from a function of the library that blocks."""
-        def form() -> c_void_p:
-            comm = c_void_p()
-            check(function(member, *arguments, byref(comm)))
-            return comm
-
         member = self._open()
-        return Communicator._of(self._waits.make(form, lib.banyan_comm_destroy))
+        return Communicator._of(self._waits.make(lambda: created(function, member, *arguments), lib.banyan_comm_destroy))
 
     @classmethod
     def _of(cls, handle: c_void_p) -> "Member":

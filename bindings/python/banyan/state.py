@@ -16,7 +16,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 from .comm import Communicator
 from .errors import RequestError
-from .library import StateBuffer, StateSyncOptions, StateReport, check, lib
+from .library import StateBuffer, StateSyncOptions, StateReport, check, created, lib
 from .state_items import Buffer, Plain, item
 from .waiting import Waits
 
@@ -43,8 +43,7 @@ class State:
     _waits: Waits
 
     def __init__(self, **parts: Any) -> None:
-        handle = c_void_p()
-        check(lib.banyan_state_create(None, 0, byref(handle)))
+        handle = created(lib.banyan_state_create, None, 0)
         self.__dict__.update(_handle=handle, _items={}, _known=None, _buffers=[], _committed=set(),
                              _waits=Waits())
         for name, value in parts.items():
