@@ -141,7 +141,7 @@ static void store(struct automatic *a) {
 }
 
 static const char *group_of(const struct by_topology *topology, uint32_t host) {
-  for (uint32_t v = 0; topology && v < topology->n_nodes; v++)
+  for (uint32_t v = 0; v < topology->n_nodes; v++)
     if (topology->nodes[v].takes_part && host-- == 0) return topology->nodes[v].group;
   return NULL;
 }
@@ -257,7 +257,7 @@ static uint32_t choose_tries(const struct probing *p, uint32_t n, bool wired) {
 /* Tries the probes once more; all ranks get `off`, the factor that remains. */
 static enum banyan_status try_probes(struct automatic *a, struct probing *p, double *off) {
   const struct by_measured *measured = &a->entry.measured;
-  bool leads = a->comm->rank == 0, wired = leads && measured->topology && is_wired(measured->topology);
+  bool leads = a->comm->rank == 0, wired = leads && is_wired(measured->topology);
   uint32_t n = leads ? choose_tries(p, measured->n_probes, wired) : 0;
   enum banyan_status status = by_measure_probe(a->comm, p->tried, n, wired);
   if (status != BANYAN_OK && !goes_on(a)) return status;
@@ -348,7 +348,8 @@ static const char takes_longer[] =
 static enum step go_without(const struct automatic *a, enum banyan_status status) {
   char why[300];
   snprintf(why, sizeof why, "%s", banyan_error_text());
-  if (status == BANYAN_ERR_TIMEOUT && (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9 < by_limit_patience) {
+  if (status == BANYAN_ERR_TIMEOUT &&
+      (double)(by_clock_now(&by_clock_system) - a->start) * 1e-9 < by_limit_repeat_within) {
     by_info("plan", "measuring begins anew: %s", why);
     return MEASURE;
   }

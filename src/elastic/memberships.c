@@ -112,7 +112,8 @@ enum banyan_status banyan_member_create(const struct banyan_options *options, st
   by_descriptors_close_in_children();
   enum banyan_status status = begin(member, options);
   if (status != BANYAN_OK) {
-    banyan_member_destroy(member); /* NOLINT(clang-analyzer-unix.Malloc) it frees the member */
+    banyan_member_destroy(member);
+    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the member has been freed */
     return status;
   }
   *out = member;

@@ -153,7 +153,7 @@ static const double by_limit_likely_rate = 5e8;
 /* Seconds of a measurement. net/test_measure: far */
 static const double by_limit_measure_time = 0.75;
 /* Seconds: a measurement that fails sooner is repeated. net/test_measure: until_shows */
-static const double by_limit_patience = 0.4;
+static const double by_limit_repeat_within = 0.4;
 /* Factor between the rates of probes that count as equal. net/test_measure: until_shows */
 static const double by_limit_max_off = 1.25;
 /* Seconds of an experiment at least and at most: shapers and buffers take what starts at once, and few experiments that

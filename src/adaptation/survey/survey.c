@@ -160,7 +160,7 @@ enum banyan_status by_tournament_init_open(struct by_tournament *tournament, uin
   struct draw d = {.tournament = tournament, .n = n, .group_of = group_of, .order = order, .open = open, .met = memory};
   *tournament = (struct by_tournament){.meetings = malloc((size_t)rounds * n * sizeof *tournament->meetings + 1),
                                        .first = calloc((size_t)rounds + 1, sizeof *tournament->first)};
-  d.last = calloc(pairs, sizeof *d.last);
+  d.last = calloc(pairs + 1, sizeof *d.last);
   bool failed = !memory || !d.last || !tournament->meetings || !tournament->first;
   d.busy = failed ? NULL : memory + pairs;
   for (d.round = 1; !failed && d.round <= rounds; d.round++) {
