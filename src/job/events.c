@@ -119,7 +119,7 @@ static void released(void *context, uint64_t number) {
   by_features_cells_released(context, number);
 }
 
-static const struct by_job_events job_events = {
+const struct by_job_events by_job_events = {
     .control = {.find_rule = find_rule,
                 .want_plan = want_plan,
                 .made = made,
@@ -142,5 +142,5 @@ static const struct by_job_events job_events = {
 
 enum banyan_status by_job_create(const struct banyan_options *options, const struct by_job_role *role,
                                  struct by_job **out) {
-  return by_job_create_with(options, role, &job_events, out);
+  return by_job_create_with(options, role, &by_job_events, out);
 }

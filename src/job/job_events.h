@@ -11,6 +11,8 @@ struct by_job_events {
   struct by_progress_events progress;
 };
 
+extern const struct by_job_events by_job_events;
+
 /* by_job_create() with these events, which are copied. */
 BANYAN_CHECK enum banyan_status by_job_create_with(const struct banyan_options *options, const struct by_job_role *role,
                                                    const struct by_job_events *events, struct by_job **out);
