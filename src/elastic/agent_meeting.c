@@ -21,18 +21,19 @@
 enum { MOST_ANSWER = (BY_CLUSTER_FOUNDERS + 2) * (BY_CLUSTER_HANDLE + 3), MOST_WAIT_MS = 60000 };
 
 struct by_meeting_client {
-  pthread_mutex_t lock; /* of what follows, while `member`; else one thread uses it */
+  pthread_mutex_t lock; /* Protects the fields below once `member` is set; before that, only one thread uses them. */
   _Atomic bool member;
-  int fd; /* -1: not connected */
+  int fd; /* -1 while not connected. */
   char *agent;
   char job[BY_CLUSTER_JOB_ID + 1];
   const char *handle;
   uint32_t founders;
-  char *received; /* MOST_ANSWER bytes, of which `length` have come */
+  char *received; /* A buffer of MOST_ANSWER bytes, of which `length` have been received. */
   size_t length;
 };
 
-/* The same for all processes of the job, and none without its key makes it up. */
+/* Derives the job's identifier from its key: it is the same for all processes of the job, and cannot be guessed without
+ * the key. */
 static enum banyan_status name_job(const struct by_key *key, char *out) {
   struct by_key name = {{0}};
   enum banyan_status status = by_key_hash(key, "a job whose processes meet", &name);
@@ -49,7 +50,8 @@ static enum banyan_status send_meet(struct by_meeting_client *client, bool membe
   struct by_text line = by_cluster_message_line(&meet);
   by_text_add(&line, "\n");
   bool sent = !line.failed && send(client->fd, by_text_get(&line), line.length, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-                                  (ssize_t)line.length; /* the agent reads, so a few kilobytes have room */
+                                  /* The agent reads promptly, so the socket has room for a few kilobytes. */
+                                  (ssize_t)line.length;
   by_text_fini(&line);
   return sent ? BANYAN_OK : by_fail(BANYAN_ERR_PEER_DEAD, "the agent of this host takes no messages any more");
 }
@@ -110,7 +112,7 @@ static enum banyan_status copy_list(const struct by_cluster_message *message, st
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the handles of a membership");
 }
 
-/* *taken: it was a list. */
+/* Sets *taken if the message was a list. */
 static enum banyan_status take_line(const char *line, size_t length, struct by_directory_list *out, bool *taken) {
   struct by_cluster_message message;
   BY_TRY(by_cluster_message_read(line, length, &message));
@@ -124,7 +126,7 @@ static enum banyan_status take_line(const char *line, size_t length, struct by_d
   return status;
 }
 
-/* The last one of the lists that have come, as earlier ones are out of date. */
+/* Takes the last list received, since earlier ones are out of date. */
 static enum banyan_status take_lines(struct by_meeting_client *client, struct by_directory_list *out, bool *taken) {
   for (char *end; (end = memchr(client->received, '\n', client->length));) {
     size_t length = (size_t)(end - client->received);
@@ -176,7 +178,7 @@ void by_meeting_client_report(struct by_meeting_client *client, bool member) {
   pthread_mutex_unlock(&client->lock);
 }
 
-/* A member gets no more lists: what comes still is of no use. */
+/* Discards what a member still receives, since it needs no more lists, and reports whether the connection has ended. */
 static bool is_lost(const struct by_meeting_client *client) {
   char answer[512];
   ssize_t n = 1;

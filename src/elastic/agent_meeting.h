@@ -10,21 +10,22 @@
 struct by_key;
 struct by_meeting_client;
 
-/* `agent`: the path of its socket; borrowed. `key`: that of what belongs to the job, which names it. `founders`: how
- * many form the first membership. BANYAN_ERR_CONNECT: there is no agent; BANYAN_ERR_NO_MEMORY. */
+/* `agent` is the path of the agent's socket and `handle` this process's handle; both are borrowed. `key` is the job's
+ * key, from which the job's identifier is derived. `founders` is the number of processes that form the first
+ * membership. Returns BANYAN_ERR_CONNECT if there is no agent, or BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_meeting_client_create(const char *agent, const struct by_key *key,
                                                          const char *handle, uint32_t founders,
                                                          struct by_meeting_client **out);
 /* NULL is allowed. */
 void by_meeting_client_destroy(struct by_meeting_client *client);
-/* Blocks until a list has come, for at most `timeout` seconds. BANYAN_ERR_TIMEOUT; BANYAN_ERR_PEER_DEAD: the agent has
- * ended; BANYAN_ERR_ARGUMENT: it refuses this process. */
+/* Blocks until a list has arrived, for at most `timeout` seconds. Returns BANYAN_ERR_TIMEOUT after that,
+ * BANYAN_ERR_PEER_DEAD if the agent has ended, and BANYAN_ERR_ARGUMENT if it refuses this process. */
 BANYAN_CHECK enum banyan_status by_meeting_client_wait(struct by_meeting_client *client, double timeout,
                                                        struct by_directory_list *out);
-/* This process is a member, or has failed to become one and gets another list. Errors are only logged. */
+/* Tells the agent whether this process has become a member; if not, the agent sends another list. Errors are only
+ * logged. */
 void by_meeting_client_report(struct by_meeting_client *client, bool member);
-/* Connects a member again to an agent that was started again. To be called now and then, on any thread; never blocks.
- */
+/* Reconnects a member to an agent that was restarted. Called periodically, on any thread; never blocks. */
 void by_meeting_client_keep(void *argument);
 
 #endif

@@ -38,7 +38,7 @@ static enum banyan_status check(const struct banyan_member *member, const struct
   return BANYAN_OK;
 }
 
-/* What the call reads: where it is in place, a copy. */
+/* Copies the input of a call in place, so that the call can be repeated. */
 static enum banyan_status keep_input(struct banyan_member *member, struct banyan_call *call) {
   size_t size = banyan_dtype_size(call->dtype), bytes = call->count * size;
   if (!call->send || call->send != call->recv || !size || call->count > SIZE_MAX / size) return BANYAN_OK;
@@ -53,7 +53,7 @@ static enum banyan_status keep_input(struct banyan_member *member, struct banyan
   return BANYAN_OK;
 }
 
-/* Once all have come to the barrier, each has the result. */
+/* Runs the call and then a barrier. When a member leaves the barrier, all members have the result. */
 static enum banyan_status run(struct banyan_comm *comm, const struct banyan_call *call) {
   struct banyan_call barrier = {.collective = BANYAN_BARRIER, .dtype = BANYAN_UINT8, .deadline = call->deadline};
   enum banyan_status status = banyan_run(comm, call);
@@ -62,7 +62,7 @@ static enum banyan_status run(struct banyan_comm *comm, const struct banyan_call
 
 static bool is_of_members(const struct banyan_comm *comm, enum banyan_status status) {
   bool lost = status == BANYAN_ERR_PEER_DEAD || status == BANYAN_ERR_TIMEOUT || status == BANYAN_ERR_CONNECT ||
-              status == BANYAN_ERR_CLOSED; /* the others agree on a membership */
+              status == BANYAN_ERR_CLOSED; /* CLOSED: the other members are agreeing on a membership. */
   return lost && banyan_comm_state(comm) != BANYAN_OK;
 }
 
@@ -78,7 +78,7 @@ static enum banyan_status fail_for_newcomers(struct by_interrupted *interrupted)
                                     "completed on no member; give the newcomers the state and repeat the step");
 }
 
-/* A call under way, on *comm. */
+/* Runs the call on *comm, and recovers and repeats it until all members of a membership have the result. */
 static enum banyan_status complete(struct banyan_member *member, struct banyan_comm **comm,
                                    const struct banyan_call *call, struct banyan_completion *completion) {
   struct by_interrupted *interrupted = &member->interrupted;

@@ -122,7 +122,7 @@ static void handle_suspicion(struct by_detection *detection, uint32_t from, uint
     by_suspicion_shared(detection->suspicion, from, suspicion.rank);
 }
 
-/* A process that is in no group any more answers as well: it runs. */
+/* A process that has left its group answers as well, since it still runs. */
 bool by_detection_handle(struct by_detection *detection, const struct by_fingerprint *from, uint16_t type,
                          const void *payload, size_t length) {
   const struct by_detection_events *events = &detection->options.events;
@@ -146,7 +146,7 @@ static void on_dead(void *context, const uint8_t *id) {
   detection->options.events.dead(detection->options.events.context, &process);
 }
 
-/* What cannot be watched is as if on another host: then a majority decides. */
+/* A process that cannot be watched is treated like one on another host, for which a majority decides. */
 void by_detection_watch(struct by_detection *detection, const struct by_handle *handle) {
   const struct by_handle *self = detection->options.self;
   bool other = memcmp(&handle->fingerprint, &self->fingerprint, BY_DEATH_ID) != 0;

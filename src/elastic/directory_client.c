@@ -23,12 +23,12 @@ struct by_directory {
   int fd;
   pthread_t thread;
   struct by_directory_events events;
-  pthread_mutex_t lock; /* of what follows */
+  pthread_mutex_t lock; /* Protects the fields below. */
   pthread_cond_t changed;
-  struct by_directory_list coming; /* not complete yet */
-  struct by_directory_list ready;  /* complete, and not taken yet */
+  struct by_directory_list coming; /* The list that is being received. */
+  struct by_directory_list ready;  /* The complete list that has not been taken yet; valid if `has_ready`. */
   bool has_ready;
-  enum banyan_status ended; /* no list comes any more, and why */
+  enum banyan_status ended; /* Why no further list will arrive; BANYAN_OK while lists may arrive. */
   char why[BY_DIRECTORY_TEXT];
 };
 
@@ -56,7 +56,7 @@ static void end_waiting(struct by_directory *d, enum banyan_status status, const
 }
 
 static enum banyan_status add_peer(struct by_directory_list *list, uint32_t place, const char *handle) {
-  if (place == 0) by_directory_list_fini(list); /* the list before was not for this process */
+  if (place == 0) by_directory_list_fini(list); /* Position 0 begins a new list and discards an incomplete one. */
   if (place != list->n) return by_fail(BANYAN_ERR_PROTOCOL, "banyan run named process %u after %u", place, list->n);
   if ((list->n & (list->n - 1)) == 0) {
     char **room = realloc(list->handles, (list->n ? 2 * (size_t)list->n : 1) * sizeof *room);
@@ -103,7 +103,7 @@ static enum banyan_status receive(struct by_directory *d) {
   struct by_directory_message message;
   struct pollfd polled = {.fd = d->fd, .events = POLLIN};
   size_t length, n;
-  if (poll(&polled, 1, -1) < 0) return BANYAN_OK; /* EINTR */
+  if (poll(&polled, 1, -1) < 0) return BANYAN_OK; /* Interrupted by a signal. */
   BY_TRY(by_local_receive(d->fd, bytes, sizeof bytes, &length, NULL, 0, &n));
   if (!length) return BANYAN_OK;
   BY_TRY(by_directory_read(bytes, length, false, &message));
@@ -123,7 +123,7 @@ static void *read_all(void *argument) {
 
 /* ---- life */
 
-/* "NAME:PROCESS:STARTS". */
+/* Parses "NAME:PROCESS:STARTS". */
 static enum banyan_status parse_place(const char *place, char *name, long *process, long *starts) {
   char copy[MOST_NAME + 64];
   snprintf(copy, sizeof copy, "%s", place);
@@ -201,7 +201,7 @@ enum banyan_status by_directory_create(const char *place, const char *handle, co
 
 void by_directory_destroy(struct by_directory *d) {
   if (!d) return;
-  shutdown(d->fd, SHUT_RDWR); /* which ends the thread */
+  shutdown(d->fd, SHUT_RDWR); /* This ends the reading thread. */
   pthread_join(d->thread, NULL);
   by_close(d->fd);
   by_directory_list_fini(&d->coming);

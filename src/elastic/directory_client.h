@@ -12,40 +12,43 @@
 
 struct by_directory;
 
-/* On the directory's thread; they must not destroy the directory. */
+/* Called on the directory's thread; they must not destroy the directory. */
 struct by_directory_events {
   void *context;
-  void (*died)(void *context, const char *handle); /* proven: the kernel has reported its end */
+  void (*died)(void *context, const char *handle); /* The kernel has reported the end of this process. */
   void (*leave)(void *context, const char *why);
 };
 
 struct by_directory_list {
-  bool first;       /* these form the first membership, in this order; else they are asked to join */
-  uint32_t attempt; /* of the first membership */
+  /* True if these processes form the first membership in this order; false if they are members to ask to join. */
+  bool first;
+  uint32_t attempt; /* Number of the attempt to form the first membership. */
   uint32_t n;
-  char **handles; /* all freed by by_directory_list_fini */
+  char **handles; /* Freed by by_directory_list_fini. */
 };
 
-/* Where `banyan run` takes the registration of this process; NULL: it was not started as one that may come and go. */
+/* Returns the address at which `banyan run` registers this process; NULL if it was not started as a member of an
+ * elastic group. */
 const char *by_directory_place(void);
-/* Connects and registers. BANYAN_ERR_CONNECT: nobody listens at `place`, or another user does. */
+/* Connects and registers. Returns BANYAN_ERR_CONNECT if nobody listens at `place`, or another user does. */
 BANYAN_CHECK enum banyan_status by_directory_create(const char *place, const char *handle,
                                                     const struct by_directory_events *events,
                                                     struct by_directory **out);
-/* Ends the connection; no event comes any more. NULL is allowed. */
+/* Closes the connection, after which no event is reported. NULL is allowed. */
 void by_directory_destroy(struct by_directory *directory);
 
-/* Blocks until a list has come that was not given before, for at most `timeout` seconds. BANYAN_ERR_TIMEOUT;
- * BANYAN_ERR_ARGUMENT: the launcher has refused this process; _CLOSED: asks it to leave; _PEER_DEAD: has ended. */
+/* Blocks until a new list has arrived, for at most `timeout` seconds. Returns BANYAN_ERR_TIMEOUT after that,
+ * BANYAN_ERR_ARGUMENT if the launcher has refused this process, BANYAN_ERR_CLOSED if it asks the process to leave, and
+ * BANYAN_ERR_PEER_DEAD if the launcher has ended. */
 BANYAN_CHECK enum banyan_status by_directory_wait(struct by_directory *directory, double timeout,
                                                   struct by_directory_list *out);
 void by_directory_list_fini(struct by_directory_list *list);
 
-/* This process is rank `rank` of `size` in the membership of this name. Errors are only logged. */
+/* Reports that this process is rank `rank` of `size` in the membership with this name. Errors are only logged. */
 void by_directory_report_member(struct by_directory *directory, const char *name, uint32_t rank, uint32_t size);
-/* This process leaves by its own wish. */
+/* Reports that this process leaves voluntarily. Errors are only logged. */
 void by_directory_report_leaving(struct by_directory *directory);
-/* The first membership could not be formed; another list will come. */
+/* Reports that the first membership could not be formed; the launcher sends another list. Errors are only logged. */
 void by_directory_report_failure(struct by_directory *directory, uint32_t attempt, const char *reason);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "text.h"
 
-/* What each type has. */
+/* Which side sends a message of each type, and which fields it uses. */
 static const struct {
   bool from_process, numbered, counted, worded;
 } types[] = {

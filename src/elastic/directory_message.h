@@ -9,37 +9,40 @@
 #include "bytes.h"
 
 enum by_directory_type {
-  /* from a process */
-  BY_DIRECTORY_REGISTER = 1, /* number: of the process; count: how often it was started before; text: its handle */
-  BY_DIRECTORY_MEMBER,       /* it is in a membership. number: its rank; count: of the members; text: the name */
-  BY_DIRECTORY_FAILED, /* it could not form the first membership, or join (0). number: of the attempt; text: why */
-  /* to a process */
-  BY_DIRECTORY_PEER,    /* number: its place in a list, which begins anew with 0; text: its handle */
-  BY_DIRECTORY_FIRST,   /* form a membership of that list. number: of the attempt; count: of the list */
-  BY_DIRECTORY_JOIN,    /* ask these to join. count: of the list */
-  BY_DIRECTORY_DEAD,    /* text: the handle of a process of which the kernel has said that it has ended */
-  BY_DIRECTORY_LEAVE,   /* this process is to leave. text: why */
-  BY_DIRECTORY_REFUSED, /* it is not taken. text: why */
-  /* from a process */
-  BY_DIRECTORY_LEAVING, /* it leaves by its own wish, so that its end will not be that of the work */
+  /* Sent by a process. */
+  /* Registers the process `number`, which was started `count` times before; text is its handle. */
+  BY_DIRECTORY_REGISTER = 1,
+  BY_DIRECTORY_MEMBER, /* The process is rank `number` of `count` in the membership named text. */
+  /* Attempt `number` to form the first membership failed, or 0: joining failed; text says why. */
+  BY_DIRECTORY_FAILED,
+  /* Sent to a process. */
+  BY_DIRECTORY_PEER,    /* An entry of a list: number is its position, and 0 begins a new list; text is the handle. */
+  BY_DIRECTORY_FIRST,   /* Asks to form a membership of the `count` processes listed; number is the attempt. */
+  BY_DIRECTORY_JOIN,    /* Asks to join through the `count` members listed. */
+  BY_DIRECTORY_DEAD,    /* The kernel has reported the end of the process whose handle is text. */
+  BY_DIRECTORY_LEAVE,   /* Asks the process to leave; text says why. */
+  BY_DIRECTORY_REFUSED, /* The registration is refused; text says why. */
+  /* Sent by a process. */
+  BY_DIRECTORY_LEAVING, /* The process leaves voluntarily, so its exit does not mean that the job has finished. */
   BY_DIRECTORY_TYPES
 };
 
 enum {
-  BY_DIRECTORY_TEXT = 2048,                   /* most bytes of a text, with the NUL: those of a handle */
-  BY_DIRECTORY_MOST = 13 + BY_DIRECTORY_TEXT, /* bytes of a message */
-  BY_DIRECTORY_PROCESSES = 1 << 20,           /* numbers of processes, and counts of them, are below */
+  BY_DIRECTORY_TEXT = 2048,                   /* Maximum bytes of a text with the NUL; enough for a handle. */
+  BY_DIRECTORY_MOST = 13 + BY_DIRECTORY_TEXT, /* Maximum bytes of a message. */
+  BY_DIRECTORY_PROCESSES = 1 << 20,           /* Upper limit, exclusive, of `number` and `count`. */
 };
 
 struct by_directory_message {
   enum by_directory_type type;
   uint32_t number, count;
-  char text[BY_DIRECTORY_TEXT]; /* printable */
+  char text[BY_DIRECTORY_TEXT]; /* Printable UTF-8. */
 };
 
-/* Its length. The text is cut where it is too long. `out` holds BY_DIRECTORY_MOST. */
+/* Encodes a message and returns its length. A text that is too long is truncated. `out` holds BY_DIRECTORY_MOST bytes.
+ */
 size_t by_directory_write(const struct by_directory_message *message, void *out);
-/* BANYAN_ERR_PROTOCOL: malformed, or not of those that such a sender may send. */
+/* Returns BANYAN_ERR_PROTOCOL if the message is malformed, or of a type that this side may not send. */
 BANYAN_CHECK enum banyan_status by_directory_read(const void *data, size_t length, bool from_process,
                                                   struct by_directory_message *out);
 

@@ -10,14 +10,14 @@ enum { BY_FACTS_MOST = 65536 };
 
 struct by_fact;
 
-/* All zeros: there are none. */
+/* Zero-initialised, it is empty. */
 struct by_facts {
-  struct by_fact *all; /* a hash table, the oldest first */
+  struct by_fact *all; /* Hash table in order of insertion. */
 };
 
 void by_facts_fini(struct by_facts *facts);
 bool by_facts_has(const struct by_facts *facts, const struct by_fingerprint *process);
-/* `what` they are, for the log. */
+/* Adds a process. `what` describes such processes in the log. */
 void by_facts_note(struct by_facts *facts, const struct by_fingerprint *process, const char *what);
 
 #endif

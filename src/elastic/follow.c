@@ -28,23 +28,24 @@ enum {
 /* At most one attempt to join is under way. */
 struct by_follower {
   const struct banyan_options *options;
-  by_follower_begin *begin; /* NULL: a helper */
+  by_follower_begin *begin; /* NULL for a helper. */
   void *context;
   pthread_mutex_t lock;
-  /* Under lock: where the next membership meets, according to rank 0, and a ticket for it; "": not known. */
+  /* Addresses of rank 0 of the next membership and a ticket for it, as announced; "" if unknown. Protected by the lock.
+   */
   char announced[ROOT_MOST + 1], announced_ticket[BY_TICKET_TEXT];
   struct by_process_identity *identity;
   /* The attempt. */
   pthread_t thread;
-  bool joins, asks; /* asks: at which of the root's places a process listens, before it joins there */
+  bool joins, asks; /* asks: whether to find out which addresses of the root listen before joining. */
   _Atomic bool ended, stops;
-  char root[ROOT_MOST + 1];    /* "" after an attempt: nobody listened */
-  char ticket[BY_TICKET_TEXT]; /* the last one that was announced; "": what this process was given */
+  char root[ROOT_MOST + 1];    /* Addresses to join at; "" after an attempt if none listened. */
+  char ticket[BY_TICKET_TEXT]; /* Last announced ticket; "" to use the one that this process was given. */
   struct by_job_role role;
   struct by_job *next; /* NULL: the attempt failed. */
   /* The fields below are for a membership that is over. */
   uint64_t until; /* End of the search for the next membership; 0: the current one is not over. */
-  uint64_t pause; /* Until then no address is tried again. */
+  uint64_t pause; /* Time before which no address is tried again. */
   bool hopeless;  /* No process is there that could form another one. */
 };
 
@@ -91,7 +92,7 @@ static bool answers(const char *place) {
   return there;
 }
 
-/* Leaves in the root those places where a process listens, as far as there is time to ask. */
+/* Keeps in the root only addresses at which a process listens, as far as there is time to connect to them. */
 static void keep_answering(struct by_follower *follower) {
   char *copy = strdup(follower->root), *rest = copy, *place;
   size_t length = 0;
@@ -139,19 +140,19 @@ static bool take_announced(struct by_follower *follower) {
 
 /* ---- places where members meet */
 
-/* False: no more places fit. */
+/* Adds the addresses of a member. Returns false if no more fit. */
 static bool add_places(const struct by_member *member, const struct by_member *self, struct by_text *out) {
   size_t before = out->length;
   by_formation_print_places(member, self, out);
   if (out->length <= ROOT_MOST || out->failed) return !out->failed;
-  out->data[before] = '\0'; /* those before are enough */
+  out->data[before] = '\0'; /* The preceding addresses are enough. */
   out->length = before;
   return false;
 }
 
 static enum banyan_status print_listed(const char *list, const struct by_settings *settings, struct by_arena *arena,
                                        struct by_text *out) {
-  struct by_member self = {.kind = BY_MEMBER_HELPER}; /* places do not depend on the kind */
+  struct by_member self = {.kind = BY_MEMBER_HELPER}; /* The addresses do not depend on the kind. */
   struct by_key_ring *keys;
   char *rest = by_arena_string(arena, list), *item;
   if (!rest) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for handles");
@@ -192,8 +193,8 @@ enum banyan_status by_follower_find_members(struct by_follower *follower, struct
 
 /* ---- looking for the next one where rank 0 cannot say where it is */
 
-/* Those of the others in the order in which they become rank 0, and then rank 0's, which may have left for another
- * membership without this helper. */
+/* Lists the addresses of the other members in the order in which they become rank 0, and then those of rank 0, which
+ * may have left for another membership without this helper. */
 static void print_places(struct by_job *job, struct by_arena *arena, struct by_text *out) {
   const struct by_member *members = by_job_members(job), *self = &members[by_job_rank(job)];
   for (uint32_t i = 1; i <= by_job_size(job); i++) {

@@ -8,34 +8,36 @@
 
 struct by_follower;
 
-/* Seconds for which a helper whose membership is over looks for the next one. */
+/* Seconds for which a helper whose membership has ended looks for the next one. */
 enum { BY_FOLLOW_S = 15 };
 
-/* What a server joins with each time: called on the thread that looks. *out has to call by_follower_announce when it is
- * notified of the next membership. False: out of memory. */
+/* Fills in the role with which a server joins the next membership; called on the thread that calls by_follower_look.
+ * *out must call by_follower_announce when it is notified of the next membership. Returns false if memory is exhausted.
+ */
 typedef bool by_follower_begin(void *context, struct by_job_role *out);
 
-/* The options must outlive it. The identity is that of the process, held. `begin` NULL: it is a helper. NULL: out of
- * memory. */
+/* `options` must outlive the follower. `identity` is that of the process; it is held. `begin` is NULL for a helper.
+ * Returns NULL if memory is exhausted. */
 struct by_follower *by_follower_create(const struct banyan_options *options, struct by_process_identity *identity,
                                        by_follower_begin *begin, void *context);
 /* Waits until no attempt to join is under way, for BY_FOLLOW_S at most. NULL is allowed. */
 void by_follower_destroy(struct by_follower *follower);
-/* Where the options and the environment have no root, but BANYAN_MEMBERS handles of members: where these meet, as the
- * options' root, which lives as long as no attempt is made. BANYAN_ERR_ARGUMENT: a handle is wrong. */
+/* If neither the options nor the environment set a root, but BANYAN_MEMBERS lists handles of members, sets the options'
+ * root to the addresses at which these members meet. The text is valid until the first attempt to join. Returns
+ * BANYAN_ERR_ARGUMENT if a handle is invalid. */
 BANYAN_CHECK enum banyan_status by_follower_find_members(struct by_follower *follower, struct banyan_options *options);
-/* What a helper's context is made with. */
+/* The role with which a helper's job is created. */
 struct by_job_role by_follower_role(struct by_follower *follower);
-/* Any thread: the next membership meets at this root, and is joined with this ticket. */
+/* Announces that the next membership meets at `root` and is joined with `ticket`. May be called by any thread. */
 void by_follower_announce(struct by_follower *follower, const char *root, const char *ticket);
-/* Whether by_follower_look has something to do though the membership goes on. Any lock may be held. */
+/* Whether by_follower_look has work although the membership continues. Any lock may be held. */
 bool by_follower_has_news(struct by_follower *follower);
-/* Looks whether something is to be done; often, without locks. `context`: the membership that this helper is in, which
- * is over or not. */
+/* Starts or finishes attempts to join. Called often, without locks. `job` is the current membership; `over` says
+ * whether it has ended. */
 void by_follower_look(struct by_follower *follower, struct by_job *job, bool over);
-/* Whether an attempt to join is under way, or has succeeded and was not taken. */
+/* Whether an attempt to join is in progress, or has succeeded and its result was not taken. */
 bool by_follower_joins(const struct by_follower *follower);
-/* The next membership, once it is joined, which is the caller's; NULL: not yet. */
+/* Returns the next membership once it is joined, owned by the caller; NULL until then. */
 struct by_job *by_follower_take(struct by_follower *follower);
 /* Whether a membership that is over may be followed by another one. */
 bool by_follower_hopes(const struct by_follower *follower);

@@ -16,8 +16,8 @@ void by_interrupted_fini(struct by_interrupted *interrupted) {
 
 /* ---- this process's ledger of a membership that has ended */
 
-/* All calls of the engine have ended; what consists of them ends now. Sparse rows may still be merged by other threads.
- */
+/* Waits until the capabilities have finished the operations that consist of engine calls, which have ended. Other
+ * threads may still be merging sparse rows. */
 static void end_all(struct by_job *before) {
   enum { MOST_MS = 1000 };
   for (int i = 0; i < MOST_MS; i++) {
@@ -68,7 +68,7 @@ static enum banyan_status take_all(struct by_interrupted *interrupted, const uin
   return BANYAN_OK;
 }
 
-/* Whether any member has a ledger goes to *any. */
+/* Exchanges ledgers among the members. Sets *any if any member has a ledger. */
 static enum banyan_status exchange(struct by_interrupted *interrupted, double timeout, struct by_arena *arena,
                                    bool *any) {
   const struct banyan_comm *inner = interrupted->inner;
@@ -102,7 +102,7 @@ static enum banyan_status make_inner(struct by_interrupted *interrupted, const s
   return status;
 }
 
-/* See ledger_pool.h on the barrier. */
+/* The ledger pool's declaration explains the barrier. */
 enum banyan_status by_interrupted_exchange(struct by_interrupted *interrupted, struct banyan_comm *comm,
                                            double timeout) {
   bool any = false;
@@ -148,7 +148,7 @@ static enum banyan_status check_copy(const struct by_interrupted *interrupted, c
   return BANYAN_OK;
 }
 
-/* Ranks with this outcome before rank r of the call's communicator. */
+/* Counts ranks below r that take part now and that completed the call, or did not. */
 static int count_before(const struct banyan_interrupted *call, int r, bool completed) {
   int n = 0;
   for (int i = 0; i < r; i++)
@@ -156,7 +156,7 @@ static int count_before(const struct banyan_interrupted *call, int r, bool compl
   return n;
 }
 
-/* The new rank of the k-th that has the result. */
+/* Returns the new rank of the k-th process that has the result. */
 static int giver(const struct banyan_interrupted *call, int k) {
   for (int r = 0; r < call->size; r++)
     if (call->outcomes[r] == BANYAN_OUTCOME_COMPLETED && k-- == 0) return call->ranks[r];

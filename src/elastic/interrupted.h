@@ -8,18 +8,21 @@
 #include "comm.h"
 #include "ledger_pool.h"
 
-/* All zeros is an empty one. */
+/* Zero-initialised, it is empty. */
 struct by_interrupted {
   struct by_ledger_pool pool;
-  struct by_arena arena; /* of `found` */
+  struct by_arena arena; /* Holds the memory of `found`. */
   struct by_interrupted_calls found;
-  bool withdrawn; /* others had begun a call that this process has not made yet, and that is not made again */
-  struct banyan_comm *inner; /* of the current membership, for what members exchange; NULL: there is none */
+  /* Others had begun a call that this process has not made, and that cannot be repeated, since newcomers are members.
+   */
+  bool withdrawn;
+  /* Communicator of the current membership for exchanges among members; NULL without a membership. */
+  struct banyan_comm *inner;
 };
 
 void by_interrupted_fini(struct by_interrupted *interrupted);
-/* A membership has ended on this process, since its context is retired: keeps its ledger. `self`: this process.
- * BANYAN_ERR_NO_MEMORY. */
+/* Keeps the ledger of a membership that has ended on this process; its job `before` has been retired. `self` is this
+ * process. May return BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struct by_job *before,
                                                     const struct by_fingerprint *self);
 /* Exchanges ledgers with all members of the new membership, and compares them. Blocks for at most about `timeout`

@@ -14,7 +14,7 @@ static struct by_known_list *replace_oldest(struct by_lists *lists) {
   return &lists->others[lists->next++ % BY_LISTS_KEPT];
 }
 
-/* Others may have been told of it before. */
+/* Takes over a difference that was reported under this name before. */
 void by_lists_begin(struct by_lists *lists, const struct by_member_list *list) {
   struct by_known_list own = {.name = list->name, .number = list->number};
   const struct by_known_list *heard = find(lists, list->name);

@@ -8,7 +8,7 @@
 
 #include "log.h"
 
-enum { ASK_MS = 300 /* before what a member has not answered is sent again first */ };
+enum { ASK_MS = 300 /* Milliseconds before an unanswered message is sent again for the first time. */ };
 
 struct by_paxos_instance {
   struct by_machines *machines;
@@ -16,9 +16,9 @@ struct by_paxos_instance {
   struct by_paxos *paxos;
   struct by_timer timer;
   bool met, late;
-  /* Said by the machine while it was called: */
-  struct by_membership *successor; /* it was decided */
-  char *ended;                     /* why this process is in no successor */
+  /* Set by callbacks of the machine while it is called; settle() evaluates them. */
+  struct by_membership *successor; /* The decided successor, owned; NULL if none was decided. */
+  char *ended;                     /* Why this process is in no successor; NULL if the machine has not ended. */
 };
 
 /* ---- what a machine does */
@@ -68,7 +68,7 @@ static void on_ended(void *context, const char *text) {
   machine->ended = strdup(machine->late ? late : text);
 }
 
-/* Other machines may be called. */
+/* Notifies the other machines that an excluded process has ended. */
 static void on_gone(void *context, const struct by_fingerprint *fingerprint) {
   struct by_paxos_instance *machine = context;
   struct by_machines *machines = machine->machines;
@@ -79,7 +79,7 @@ static void on_gone(void *context, const struct by_fingerprint *fingerprint) {
 
 static enum banyan_status enter(struct by_machines *machines, struct by_membership *membership, bool met);
 
-/* After a machine was called. An older one may decide what this process does not take part in any more. */
+/* Evaluates what a machine reported while it was called. Decisions of machines other than the newest are ignored. */
 static void settle(struct by_paxos_instance *machine, enum banyan_status status) {
   struct by_machines *machines = machine->machines;
   struct by_membership *successor = machine->successor;
@@ -152,7 +152,7 @@ static void push(struct by_machines *machines, struct by_paxos_instance *machine
   machines->ended[0] = 0;
 }
 
-/* What is known of its members. *has_dead: one of them is. */
+/* Passes known facts about its members to a new machine. Sets *has_dead if a member is dead. */
 static enum banyan_status apply_facts(struct by_paxos_instance *machine, bool *has_dead) {
   const struct by_machines *machines = machine->machines;
   const struct by_membership *membership = machine->membership;
@@ -201,7 +201,7 @@ enum banyan_status by_machines_welcomed(struct by_machines *machines, struct by_
 
 enum banyan_status by_machines_found(struct by_machines *machines, struct by_membership *membership) {
   struct by_paxos_instance *before = newest(machines);
-  if (machines->n) machines->leaves = false; /* that was about the membership before */
+  if (machines->n) machines->leaves = false; /* The wish to leave concerned the previous membership. */
   BY_TRY(enter(machines, membership, true));
   if (before) settle(before, by_paxos_leave(before->paxos));
   return BANYAN_OK;
@@ -213,7 +213,7 @@ static struct by_paxos_instance *find(const struct by_machines *machines, uint64
   return NULL;
 }
 
-/* Its rank among the members; UINT32_MAX: none. */
+/* Returns the rank of a member; UINT32_MAX if it is no member. */
 static uint32_t rank_of(const struct by_paxos_instance *machine, const struct by_fingerprint *fingerprint) {
   uint32_t rank = by_membership_find(machine->membership, fingerprint);
   return rank < machine->membership->n ? rank : UINT32_MAX;
@@ -237,7 +237,8 @@ bool by_machines_has(const struct by_machines *machines, const struct by_fingerp
 
 /* ---- messages */
 
-/* Its sender knows a membership that this process does not: its coordinator died before it had notified all. */
+/* Keeps a message about an unknown membership and asks its sender for that; the coordinator died before it had notified
+ * all members. */
 static void keep_early(struct by_machines *machines, const struct by_fingerprint *from, const uint8_t *message,
                        size_t length) {
   struct by_paxos_instance *machine = newest(machines);
@@ -264,7 +265,7 @@ void by_machines_receive(struct by_machines *machines, const struct by_fingerpri
   settle(machine, by_paxos_receive(machine->paxos, rank, message, length));
 }
 
-/* What came too early for this membership comes now. */
+/* Delivers the messages that arrived before this membership was known. */
 static void take_early(struct by_machines *machines, uint64_t number) {
   for (uint32_t i = 0; i < BY_EARLY_KEPT; i++) {
     struct by_early_message early = machines->early[i];
@@ -337,7 +338,8 @@ void by_machines_late(struct by_machines *machines, uint64_t number) {
   settle(machine, by_paxos_leave(machine->paxos));
 }
 
-/* The oldest membership that the newcomer was added to is the one whose members may wait for it. */
+/* Asks the machines from the oldest one on, since members of the oldest membership to which the newcomer was added may
+ * wait for it. */
 enum banyan_status by_machines_join(struct by_machines *machines, const struct by_fingerprint *newcomer) {
   for (uint32_t i = machines->n; i-- > 0;) {
     enum banyan_status status = by_paxos_join(machines->machines[i]->paxos, newcomer);

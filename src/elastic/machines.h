@@ -12,23 +12,23 @@ enum { BY_MACHINES_KEPT = 8, BY_EARLY_KEPT = 16 };
 
 struct by_paxos_instance;
 
-/* From within calls of this module. */
+/* Called from within this module's functions. */
 struct by_machines_events {
   void (*send)(void *context, const struct by_fingerprint *to, const void *message, size_t length);
   /* A WELCOME of the membership to a newcomer. */
   void (*welcome)(void *context, const struct by_membership *membership, const struct by_fingerprint *to,
                   const void *message, size_t length);
-  /* There is a newest membership. */
+  /* Another membership is the newest one. */
   void (*entered)(void *context);
   /* This process is in no membership any more. */
   void (*ended)(void *context, const char *text);
   void *context;
 };
 
-/* A message about a membership that this process does not know yet. */
+/* A message about a membership that is not known to this process yet. */
 struct by_early_message {
   struct by_fingerprint from;
-  uint8_t *message; /* NULL: none */
+  uint8_t *message; /* NULL if the entry is unused. */
   size_t length;
 };
 
@@ -37,50 +37,51 @@ struct by_machines {
   struct by_fingerprint self;
   struct by_machines_events events;
   uint32_t n;
-  struct by_paxos_instance *machines[BY_MACHINES_KEPT]; /* the newest first */
+  struct by_paxos_instance *machines[BY_MACHINES_KEPT]; /* The newest machine comes first. */
   struct by_facts dead, gone;
-  struct by_early_message early[BY_EARLY_KEPT]; /* the last ones */
+  struct by_early_message early[BY_EARLY_KEPT]; /* The most recent messages, in a ring. */
   uint32_t next_early;
-  bool leaves;      /* this process wants to */
-  char ended[1024]; /* why there is no newest one any more; "": there is, or was never one */
+  bool leaves;      /* This process wants to leave. */
+  char ended[1024]; /* Why this process is in no membership any more; "" if it is in one, or never was. */
 };
 
 void by_machines_init(struct by_machines *machines, struct by_loop *loop, const struct by_fingerprint *self,
                       const struct by_machines_events *events);
 void by_machines_fini(struct by_machines *machines);
 
-/* NULL: this process is in none. Borrowed. */
+/* Returns the newest membership, borrowed; NULL if this process is in none. */
 const struct by_membership *by_machines_newest(const struct by_machines *machines);
 /* Whether a change is under way, or the newest membership has not met. */
 bool by_machines_is_active(const struct by_machines *machines);
 bool by_machines_has(const struct by_machines *machines, const struct by_fingerprint *fingerprint);
-/* Another membership is the newest, which is taken over, also on failure. This one was formed by its members' wish, and
- * has met: this process takes no part any more in what follows the one before. */
+/* Enters a membership that its members formed explicitly and that has met. The membership is taken over, also on
+ * failure. This process leaves the preceding membership, and takes no part in its successor. */
 BANYAN_CHECK enum banyan_status by_machines_found(struct by_machines *machines, struct by_membership *membership);
-/* To this one, this process is welcome as a newcomer. */
+/* Enters a membership to which this process was welcomed as a newcomer. It is taken over, also on failure. */
 BANYAN_CHECK enum banyan_status by_machines_welcomed(struct by_machines *machines, struct by_membership *membership);
-/* A message about one of the memberships, or about one that follows: then its sender is asked for that. */
+/* Handles a message about one of the memberships. If it is about an unknown later one, its sender is asked for that. */
 void by_machines_receive(struct by_machines *machines, const struct by_fingerprint *from, const void *message,
                          size_t length);
-/* A change is wanted. */
+/* Requests a change of the newest membership. */
 void by_machines_request(struct by_machines *machines);
 /* The members of this membership have met in it. */
 void by_machines_formed(struct by_machines *machines, uint64_t number);
-/* A process does not answer, is proven dead, or answers again. These start a change only while the newest membership
- * has not met. */
+/* Report that a process does not answer, is proven dead, or answers again. They start a change only while the newest
+ * membership has not met. */
 void by_machines_suspect(struct by_machines *machines, const struct by_fingerprint *fingerprint);
 void by_machines_dead(struct by_machines *machines, const struct by_fingerprint *fingerprint);
 void by_machines_trust(struct by_machines *machines, const struct by_fingerprint *fingerprint);
-/* What was sent to this process may be lost: what it has not answered is sent again. */
+/* Resends what this process has not answered, since messages to it may be lost. */
 void by_machines_remind(struct by_machines *machines, const struct by_fingerprint *fingerprint);
-/* This process wants to leave: with the next change, or the first one of its first membership. */
+/* Notes that this process wants to leave with the next change; before its first membership, with the first change of
+ * that. */
 void by_machines_leave(struct by_machines *machines);
-/* Others wait in vain for the program of this process, in this membership. */
+/* Reports that the other members of this membership wait for this process's program. */
 void by_machines_late(struct by_machines *machines, uint64_t number);
-/* A newcomer asks. BANYAN_ERR_CLOSED: this process is in no membership. */
+/* Handles a newcomer's request to join. Returns BANYAN_ERR_CLOSED if this process is in no membership. */
 BANYAN_CHECK enum banyan_status by_machines_join(struct by_machines *machines, const struct by_fingerprint *newcomer);
 void by_machines_withdraw(struct by_machines *machines, const struct by_fingerprint *newcomer);
-/* What a change waits for. `text` holds BY_QUORUM_TEXT bytes. Returns `text`. */
+/* Describes what a change waits for. `text` holds BY_QUORUM_TEXT bytes. Returns `text`. */
 const char *by_machines_explain(const struct by_machines *machines, char *text);
 
 #endif

@@ -11,7 +11,7 @@
 
 /* ---- from the program's threads to the service's */
 
-/* A call that is made by the service's thread while another one waits. */
+/* A function that the service's thread runs while the calling thread waits. */
 struct task {
   struct by_member_service *service;
   enum banyan_status (*run)(struct by_member_service *service, void *argument);
@@ -53,7 +53,7 @@ struct founded {
   uint32_t n;
 };
 
-/* Of those without a handle, nothing. */
+/* Learns the handles of all members. Those without a handle are skipped. */
 static enum banyan_status learn_all(struct by_member_service *service, const struct founded *founded) {
   for (uint32_t i = 0; i < founded->n; i++)
     if (*founded->handles[i] && strcmp(founded->handles[i], service->options.handle) != 0)
@@ -182,19 +182,19 @@ bool by_member_service_change_wanted(struct by_member_service *service) {
 /* ---- lists of memberships */
 
 enum {
-  TOLD_MOST = 16, /* by others than rank 0, and these tell others again */
-  ASKED_MS = 600, /* in which others ask that wait already, also those that are not in this process's list */
+  TOLD_MOST = 16, /* Maximum members told by ranks other than rank 0; those tell others. */
+  ASKED_MS = 600, /* Milliseconds in which others ask that already wait, also those not in this process's list. */
   TELL_MS = 5000,
   LOOK_MS = 10
 };
 
-/* What is said of lists, or who is to be told. */
+/* A list to announce, or the members to tell that lists differ. */
 struct forming {
   const struct by_formation *formation;
   struct by_member_list list;
-  uint32_t rank, n; /* so many from this rank on */
+  uint32_t rank, n; /* The n ranks from `rank` on are told. */
   bool *told;
-  uint32_t left; /* are not told yet */
+  uint32_t left; /* Number of ranks that are not told yet. */
 };
 
 static enum banyan_status do_form(struct by_member_service *service, void *argument) {
@@ -214,7 +214,7 @@ enum banyan_status by_member_service_form(struct by_member_service *service, con
                         &(struct forming){.list = {formation->name, formation->membership->number, text}});
 }
 
-/* False: this process itself, or its handle cannot be used. */
+/* Finds the process with this rank. Returns false for this process itself, and if the handle cannot be used. */
 static bool find_other(struct by_member_service *service, const struct by_formation *formation, uint32_t rank,
                        struct by_fingerprint *out) {
   return rank != formation->rank && by_member_links_learn(service->links, formation->texts[rank], out) == BANYAN_OK;
@@ -242,7 +242,8 @@ enum banyan_status by_member_service_compare(struct by_member_service *service) 
   return text[0] ? by_fail(BANYAN_ERR_MISMATCH, "%s", text) : BANYAN_OK;
 }
 
-/* Whoever cannot be reached when it is tried for the first time has ended, or its host is gone. */
+/* Sends DIFFERS to the members that are not told yet. A member that cannot be reached at the first attempt has ended,
+ * or its host is gone. */
 static enum banyan_status do_tell(struct by_member_service *service, void *argument) {
   struct forming *forming = argument;
   const struct by_formation *formation = forming->formation;
@@ -319,7 +320,7 @@ struct taken {
 static enum banyan_status do_take(struct by_member_service *service, void *argument) {
   struct taken *taken = argument;
   const struct by_membership *newest = by_machines_newest(&service->machines);
-  if (!newest) return BANYAN_OK; /* since a moment */
+  if (!newest) return BANYAN_OK; /* The membership has ended meanwhile. */
   taken->handles = BY_ARENA_ARRAY(taken->arena, struct by_handle, newest->n);
   if (!taken->handles) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %u handles", newest->n);
   for (uint32_t i = 0; i < newest->n; i++) {
@@ -353,7 +354,8 @@ static enum banyan_status do_explain(struct by_member_service *service, void *ar
   return BANYAN_OK;
 }
 
-/* Under lock. Returns once there is another membership, or this process has ended, or the time is over. */
+/* Waits under lock until there is another membership, this process is in none any more, or the timeout has passed.
+ * Returns false after the timeout. */
 static bool wait_for_other(struct by_member_service *service, uint64_t not_this, uint64_t timeout) {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);

@@ -16,13 +16,13 @@
 enum {
   PURPOSE_MEMBER = 'M',
   BUCKETS = 1024,
-  MOST_FRAME = 4 << 20, /* a welcome into the largest membership takes 2.3 MB */
+  MOST_FRAME = 4 << 20, /* Maximum bytes of a frame; a welcome to the largest membership has 2.3 MB. */
   MOST_QUEUED = 2 * MOST_FRAME,
-  WAITING_MOST = 64,     /* frames that wait for a connection */
-  UNAUTHENTICATED = 256, /* connections */
-  VISITORS_MOST = 1024,  /* processes that are known only because they have connected */
-  ACCEPTED_MOST = 4,     /* connections that one process has made */
-  CONNECT_S = 4,         /* for one address, with the handshake */
+  WAITING_MOST = 64,     /* Maximum frames that wait for one connection. */
+  UNAUTHENTICATED = 256, /* Maximum connections in their handshake. */
+  VISITORS_MOST = 1024,  /* Maximum processes that are known only because they have connected. */
+  ACCEPTED_MOST = 4,     /* Maximum connections accepted from one process. */
+  CONNECT_S = 4,         /* Seconds to connect to one address, with the handshake. */
   IDLE_S = 30
 };
 
@@ -36,7 +36,7 @@ struct waiting {
 
 /* Another process. */
 struct peer {
-  LIST_ENTRY(peer) next; /* in its bucket */
+  LIST_ENTRY(peer) next; /* Links the processes of one bucket. */
   struct by_member_links *links;
   struct by_handle handle;
   struct by_arena arena;
@@ -44,9 +44,9 @@ struct peer {
   LIST_HEAD(, link) connections;
   STAILQ_HEAD(, waiting) waiting;
   uint32_t n_waiting;
-  uint32_t next_address; /* that is tried */
-  bool dials, visits;    /* visits: it is known only because it has connected */
-  char why[512];         /* the last address was of no use */
+  uint32_t next_address; /* Index of the address to try next. */
+  bool dials, visits;    /* visits: the process is known only because it has connected. */
+  char why[512];         /* Why the last address could not be used. */
   struct by_timer retry;
 };
 
@@ -54,24 +54,24 @@ struct peer {
 struct link {
   LIST_ENTRY(link) next, of_peer;
   struct by_member_links *links;
-  struct peer *peer; /* NULL: it was accepted, and is not known yet */
+  struct peer *peer; /* NULL for an accepted connection until its hello has arrived. */
   struct by_stream *stream;
   bool dialed, open;
   uint64_t used;
-  uint8_t *hello; /* until it is open */
+  uint8_t *hello; /* This process's hello; NULL once the connection is open. */
   struct by_stated stated;
 };
 
 struct by_member_links {
   struct by_member_links_options options;
-  struct by_key_ring *keys; /* held */
+  struct by_key_ring *keys; /* A reference is held. */
   struct by_acceptor *acceptor;
   struct by_admission admission;
   struct by_repeats rejected;
   struct by_timer idle;
   struct by_host_trust *trust;
   LIST_HEAD(, peer) buckets[BUCKETS];
-  LIST_HEAD(, link) all; /* connections */
+  LIST_HEAD(, link) all; /* All connections. */
   uint32_t n_visitors;
 };
 
@@ -107,7 +107,8 @@ static void free_peer(struct peer *peer) {
 
 static void dial(void *argument);
 
-/* Forgets one that has connected by itself, and is not to be kept. False: there is none. */
+/* Forgets a process that is known only because it had connected. Returns false if there is none that may be forgotten.
+ */
 static bool forget_visitor(struct by_member_links *links) {
   const struct by_member_links_events *events = &links->options.events;
   struct peer *peer;
@@ -120,7 +121,8 @@ static bool forget_visitor(struct by_member_links *links) {
   return false;
 }
 
-/* `visits`: it has connected by itself. BANYAN_ERR_CONNECT: too many have. */
+/* Adds or finds a process. `visits`: it is known only because it has connected; BANYAN_ERR_CONNECT if there are too
+ * many such processes. */
 static enum banyan_status learn(struct by_member_links *links, const char *handle, bool visits, struct peer **out) {
   struct peer *peer = calloc(1, sizeof *peer);
   if (!peer) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a member");
@@ -197,20 +199,22 @@ static void free_link(struct link *link) {
   free(link);
 }
 
-/* A process has made many connections: the oldest one goes, which it may have lost without this end's knowledge. */
+/* Closes the oldest accepted connection of a process that has made too many; the process may have lost it unnoticed by
+ * this end. */
 static void limit_accepted(struct peer *peer) {
   struct link *link, *oldest = NULL;
   uint32_t n = 0;
   LIST_FOREACH(link, &peer->connections, of_peer)
   if (!link->dialed) oldest = link, n++;
-  uint32_t most = peer->visits ? 1 : ACCEPTED_MOST; /* whoever has the job's key can visit as many processes */
+  /* Unlisted processes get one, since anyone with the job's key can connect as many. */
+  uint32_t most = peer->visits ? 1 : ACCEPTED_MOST;
   if (n <= most) return;
   by_info("member", "process %u on host %s has made more than %u connection%s: the oldest is closed",
           peer->handle.member.pid, peer->handle.member.host, most, most == 1 ? "" : "s");
   free_link(oldest);
 }
 
-/* What waited goes out. */
+/* Sends the frames that waited for the connection. */
 static void flush(struct link *link) {
   struct waiting *frame;
   STAILQ_FOREACH(frame, &link->peer->waiting, next)
@@ -218,8 +222,9 @@ static void flush(struct link *link) {
   forget_waiting(link->peer);
 }
 
-/* The peer is not the process that it claims to be, or that was meant; or it means another one than this. Known before
- * anything of its handle is kept: whoever has the job's key can make one with the fingerprint of another process. */
+/* Whether the peer is not the process that it claims to be or that was dialed, or wants to reach another process than
+ * this. Checked before its handle is kept, since anyone with the job's key can make a handle with another process's
+ * fingerprint. */
 static bool is_another(const struct link *link, const struct by_fingerprint *claimed, const struct by_fingerprint *to) {
   const struct by_fingerprint *proved = by_stream_get_fingerprint(link->stream);
   if (proved && !by_fingerprint_equal(proved, claimed)) return true;
@@ -309,18 +314,18 @@ static void ended(void *context, enum banyan_status status, const char *reason) 
   free_link(link);
   if (!peer) return;
   if (!open && dialed) {
-    if (peer->dials) dial(peer); /* the next address */
+    if (peer->dials) dial(peer); /* Try the next address. */
     return;
   }
   struct by_fingerprint to = peer->handle.fingerprint;
   if (!open) return;
-  if (find_open(peer)) /* by which what this one has lost can be sent */
+  if (find_open(peer)) /* The other connection can carry what this one has lost. */
     links->options.events.reached(links->options.events.context, &to, true);
   else
     links->options.events.lost(links->options.events.context, &to);
 }
 
-/* Hosts whose agents' certificates were revoked, or have expired. */
+/* Ends connections to hosts whose agents' certificates were revoked or have expired. */
 static void looked(void *context) {
   struct by_member_links *links = context;
   struct link *link;
@@ -329,7 +334,7 @@ static void looked(void *context) {
     by_warn("member", "the connection with process %u on host %s ends: %s", link->peer->handle.member.pid,
             link->peer->handle.member.host, banyan_error_text());
     by_stated_fini(&link->stated);
-    (void)shutdown(by_stream_get_fd(link->stream), SHUT_RDWR); /* the loop is notified of the end */
+    (void)shutdown(by_stream_get_fd(link->stream), SHUT_RDWR); /* The loop then reports the end of the connection. */
   }
 }
 
@@ -337,7 +342,7 @@ void by_member_links_judge(struct by_member_links *links) {
   by_host_trust_look(links->trust);
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if memory is exhausted. */
 static uint8_t *make_hello(const struct by_member_links *links, const struct peer *peer, size_t *length) {
   uint8_t statement[BY_STATEMENT_MAX];
   struct by_member_hello hello = {.handle = links->options.handle, .statement = statement};
@@ -354,7 +359,7 @@ static uint8_t *make_hello(const struct by_member_links *links, const struct pee
   return bytes;
 }
 
-/* Takes the descriptor over. `connecting` NULL: it was accepted. */
+/* Creates a connection, which owns the descriptor also after a failure. `connecting` is NULL for an accepted one. */
 static enum banyan_status make_link(struct by_member_links *links, int fd, const struct by_address *connecting,
                                     struct peer *peer) {
   struct link *link = calloc(1, sizeof *link);
@@ -408,13 +413,13 @@ static void accepted(void *context, int fd) {
     by_warn("member", "a connection was dropped: %s", banyan_error_text());
 }
 
-/* Loopback is of use to those with the same one. */
+/* Loopback addresses are usable only by processes in the same network namespace. */
 static bool is_usable(const struct peer *peer, const struct by_address *address) {
   return !by_address_is_loopback(address) ||
          by_member_same_network(&peer->handle.member, &peer->links->options.self->member);
 }
 
-/* The next address, if there is one. */
+/* Connects to the next address; reports the process as unreachable if there is none. */
 static void dial(void *argument) {
   struct peer *peer = argument;
   struct by_member_links *links = peer->links;
@@ -443,7 +448,8 @@ static void begin_to_dial(struct peer *peer) {
   peer->dials = true;
   peer->next_address = 0;
   peer->why[0] = 0;
-  by_loop_set_delay(peer->links->options.loop, &peer->retry, 0); /* so that nothing is called from within a call */
+  /* Dial from the loop, so that no event is reported from within a call. */
+  by_loop_set_delay(peer->links->options.loop, &peer->retry, 0);
 }
 
 static void keep_for_later(struct peer *peer, uint16_t type, const void *payload, size_t length) {
@@ -493,7 +499,8 @@ void by_member_links_close(struct by_member_links *links, const struct by_finger
   forget_waiting(peer);
 }
 
-/* Each end closes only what it has made, so that no message crosses with the end of its connection unnoticed. */
+/* Closes idle connections that this process has made. The end that accepted a connection does not close it, so that no
+ * message is lost unnoticed in a connection that is being closed. */
 static void close_idle(void *context) {
   struct by_member_links *links = context;
   uint64_t now = by_loop_now(links->options.loop);

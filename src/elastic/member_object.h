@@ -15,38 +15,42 @@
 #include "member_service.h"
 
 struct banyan_member {
-  struct by_arena arena; /* of what follows */
+  struct by_arena arena; /* Holds the texts of the options and of the handle. */
   struct banyan_options options;
-  struct by_key_ring *keys; /* of all its memberships */
+  struct by_key_ring *keys; /* Keys of all memberships of this member. */
   enum by_quorum_rule rule;
   struct by_process_identity *identity;
-  struct by_own_statement *statement; /* NULL: it does not encrypt */
+  struct by_own_statement *statement; /* NULL if this process does not encrypt. */
   struct by_handle self;
   char handle[BY_HANDLE_MOST];
-  int listener;        /* where others come to form a membership with this process as the first */
-  uint32_t generation; /* see by_process_generation */
+  int listener; /* Socket that accepts the other members where this process is the first of a membership. */
+  /* Generation of the process that made the member, to detect use after fork(); by_process_generation explains it. */
+  uint32_t generation;
   struct by_member_service *service;
-  struct by_directory *_Atomic directory; /* to `banyan run`, which is told of each membership; NULL: it is not used */
-  int64_t meetings;                       /* by rank, of banyan_member_start */
-  struct by_meeting_client *meeting;  /* to this host's agent, through which newcomers find it; NULL: it is not used */
-  struct by_used_names used;          /* others may have formed a membership under one with which this member failed */
-  char tried[BY_MEMBERSHIP_NAME + 1]; /* the name of the last membership that others agreed on and was tried */
-  struct by_job *current;             /* held; NULL: no membership yet */
-  bool given;                         /* a communicator: a membership may be formed and its first calls fail */
-  const char **handles;               /* of its members, by rank; the context's */
-  struct by_carried carried;          /* from one to the next */
-  struct by_interrupted interrupted;  /* calls of the memberships before */
-  void *kept;                         /* completion.c: the input of a call in place, and room for so many bytes */
+  /* Connection to `banyan run`, which is notified of each membership; NULL if it is not used. */
+  struct by_directory *_Atomic directory;
+  int64_t meetings; /* Attempts of banyan_member_start to meet by rank. */
+  /* Connection to this host's agent, through which newcomers find this process; NULL if it is not used. */
+  struct by_meeting_client *meeting;
+  /* Names used before. Others may have formed a membership under a name with which this member failed. */
+  struct by_used_names used;
+  char tried[BY_MEMBERSHIP_NAME + 1]; /* Name of the last agreed membership that this member tried to form. */
+  struct by_job *current;             /* Job of the current membership, held; NULL before the first one. */
+  /* Whether the program has received a communicator. A membership may be formed and its first calls fail. */
+  bool given;
+  const char **handles;              /* Handles of the members by rank, owned by `current`. */
+  struct by_carried carried;         /* State that is carried from one membership to the next. */
+  struct by_interrupted interrupted; /* Calls that changes of members interrupted. */
+  void *kept;                        /* Copy of the input of a call in place, with a capacity of `kept_room` bytes. */
   size_t kept_room;
 };
 
-/* There is a member, and this process made it. BANYAN_ERR_ARGUMENT. */
+/* Returns BANYAN_ERR_ARGUMENT if the member is NULL or another process made it. */
 BANYAN_CHECK enum banyan_status by_member_check_process(const struct banyan_member *member);
-/* The same, and a place for a result and the timeout are valid. BANYAN_ERR_ARGUMENT. */
+/* Returns BANYAN_ERR_ARGUMENT if by_member_check_process does, `out` is NULL or the timeout is not positive. */
 BANYAN_CHECK enum banyan_status by_member_check_call(const struct banyan_member *member, const void *out,
                                                      double timeout);
-/* Forms the membership, which takes the place of the one before. `name`: it is used up. After an error *formed says
- * whether its members had met. */
+/* Forms the membership, which replaces the current one. After an error, *formed says whether its members had met. */
 BANYAN_CHECK enum banyan_status by_member_form(struct banyan_member *member, struct by_formation *formation,
                                                bool *formed, struct banyan_comm **out);
 

@@ -40,7 +40,8 @@ static void take_reports(void *context) {
   by_member_service_release(service);
 }
 
-/* All reports that wait need one task of the loop, which refuses it only if it is closed, or does a thousand others. */
+/* Adds a report, and posts one task for all waiting reports. The loop refuses the task only if it is closed or a
+ * thousand tasks wait. */
 static void post_report(struct by_member_service *service, const struct by_report *report) {
   if (!by_reports_add(&service->reports, report)) return;
   by_member_service_hold(service);
@@ -89,7 +90,7 @@ static void forget_newcomer(struct by_member_service *service, const struct by_f
   if (by_newcomers_remove(&service->newcomers, fingerprint)) by_member_service_count_waiting(service);
 }
 
-/* A newcomer asks, or asks again. */
+/* Handles a first or repeated request to join. */
 static void handle_join(struct by_member_service *service, const struct by_fingerprint *from) {
   const struct by_membership *newest = by_machines_newest(&service->machines);
   uint32_t rank = newest ? by_membership_find(newest, from) : BY_NO_MEMBER;
@@ -111,7 +112,7 @@ static void handle_join(struct by_member_service *service, const struct by_finge
   by_member_service_count_waiting(service);
 }
 
-/* Those that are in the newest membership have a WELCOME; others wait for the next. */
+/* Welcomes the newcomers that are in the newest membership; the others wait for the next one. */
 static void settle_newcomers(struct by_member_service *service) {
   const struct by_membership *newest = by_machines_newest(&service->machines);
   for (struct by_newcomer *newcomer = service->newcomers.all, *next; newcomer; newcomer = next) {
@@ -137,7 +138,7 @@ static void on_welcome(void *context, const struct by_membership *membership, co
   by_member_welcome_write(&writer, &welcome);
   size_t bytes = writer.length;
   uint8_t *out = malloc(bytes);
-  if (!out) return; /* it asks again */
+  if (!out) return; /* The newcomer will ask again. */
   by_writer_init(&writer, out, bytes);
   by_member_welcome_write(&writer, &welcome);
   by_member_links_send(service->links, to, BY_MEMBER_WELCOME, out, bytes);
@@ -164,7 +165,7 @@ static enum banyan_status take_welcome(struct by_member_service *service, const 
   struct by_membership *membership = NULL;
   uint8_t secret[BY_SECRET_BYTES];
   uint64_t number;
-  if (!service->asking.n) return BANYAN_OK; /* it came twice */
+  if (!service->asking.n) return BANYAN_OK; /* A duplicate welcome. */
   by_arena_init(&scratch);
   enum banyan_status status = by_member_welcome_read(payload, length, &scratch, &welcome);
   if (status == BANYAN_OK) status = by_paxos_welcome_read(welcome.paxos, welcome.length, &number, &membership, secret);
@@ -321,7 +322,7 @@ bool by_member_service_interrupt(struct by_member_service *service, bool at_once
   return !service->interrupt(service->interrupted, service->ended ? service->why : agreed, at_once);
 }
 
-/* Calls that other members have completed may still complete here. */
+/* Interrupts calls after a delay, since calls that other members have completed may still complete here. */
 static void interrupt_soon(void *context) {
   struct by_member_service *service = context;
   pthread_mutex_lock(&service->lock);
@@ -335,7 +336,7 @@ static void begin_to_interrupt(struct by_member_service *service) {
   by_loop_set_delay(service->loop, &service->interrupting, INTERRUPT_MS * BY_MILLISECOND);
 }
 
-/* The first member has connections to all others until they have met, so that each notices the other's end. */
+/* Connects the first member to all others until they have met, so that both ends notice when the other one ends. */
 static void connect_first(const struct by_member_service *service, const struct by_membership *newest) {
   const struct by_fingerprint *self = &service->machines.self;
   bool first = by_fingerprint_equal(&newest->members[0].fingerprint, self);
@@ -379,7 +380,7 @@ static void *loop_main(void *argument) {
   struct by_member_service *service = argument;
   if (by_loop_run(service->loop) == BANYAN_OK) return NULL;
   by_error("member", "the service ended: %s", banyan_error_text());
-  by_loop_close(service->loop); /* nobody waits for what would never be done */
+  by_loop_close(service->loop); /* Callers then stop waiting for tasks that will never run. */
   return NULL;
 }
 

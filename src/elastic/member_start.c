@@ -13,12 +13,13 @@
 #include "log.h"
 #include "member_object.h"
 
-/* Seconds of one attempt to form the first membership, all members of which were there a moment ago; and to join, after
- * which the launcher is asked who is a member now: those that were asked may all have died since. */
+/* Maximum seconds of one attempt to form the first membership, whose members were all present a moment ago, and of one
+ * attempt to join. After that the launcher is asked for the current members, since those asked may have died. */
 static const double most_forming = 15, most_joining = 15;
-static const double least_forming = 1, least_joining = 1e-3; /* where the others came late */
+/* Minimum seconds of such an attempt, used if the others came late. */
+static const double least_forming = 1, least_joining = 1e-3;
 
-static const uint64_t keep_pause = 2 * BY_SECOND; /* until the connection to the agent is looked at */
+static const uint64_t keep_pause = 2 * BY_SECOND; /* Nanoseconds between checks of the connection to the agent. */
 
 static double seconds_until(uint64_t end) {
   uint64_t now = by_clock_now(&by_clock_system);
@@ -63,7 +64,8 @@ static enum banyan_status follow(struct banyan_member *member, const struct by_d
                                    out);
 }
 
-/* Each list that fails is followed by another one, since who was missing may have died. */
+/* Tries lists of the launcher until one succeeds. After a failure another list follows, since missing members may have
+ * died. */
 static enum banyan_status start_by_launcher(struct banyan_member *member, const char *place, uint64_t end,
                                             struct banyan_comm **out) {
   struct by_directory_list list = {0};
@@ -75,7 +77,7 @@ static enum banyan_status start_by_launcher(struct banyan_member *member, const 
     by_directory_list_fini(&list);
     if (status != BANYAN_ERR_TIMEOUT && status != BANYAN_ERR_PEER_DEAD) return status;
     by_directory_report_failure(member->directory, attempt, banyan_error_text());
-    if (seconds_until(end) <= 0) return status; /* the list that follows is for the next call */
+    if (seconds_until(end) <= 0) return status; /* The next call uses the list that follows. */
   }
 }
 
@@ -95,7 +97,7 @@ static enum banyan_status connect_to_agent(struct banyan_member *member) {
                                   &member->meeting);
 }
 
-/* An agent that has ended is looked for again by the next call. */
+/* Waits for a list. If the agent has ended, the next call connects to it again. */
 static enum banyan_status wait_for_list(struct banyan_member *member, uint64_t end, struct by_directory_list *out) {
   enum banyan_status status = by_meeting_client_wait(member->meeting, seconds_until(end), out);
   if (status == BANYAN_OK || status == BANYAN_ERR_TIMEOUT) return status;
@@ -104,7 +106,7 @@ static enum banyan_status wait_for_list(struct banyan_member *member, uint64_t e
   return status;
 }
 
-/* Newcomers find this process from now on, also through an agent that is started again. */
+/* Keeps this process known to newcomers, also through an agent that is restarted. */
 static enum banyan_status stay_known(struct banyan_member *member) {
   by_meeting_client_report(member->meeting, true);
   if (by_member_service_repeat(member->service, keep_pause, by_meeting_client_keep, member->meeting) != BANYAN_OK)
@@ -112,7 +114,7 @@ static enum banyan_status stay_known(struct banyan_member *member) {
   return BANYAN_OK;
 }
 
-/* As through `banyan run`. */
+/* Tries lists of the agent until one succeeds, as start_by_launcher does. */
 static enum banyan_status start_by_agent(struct banyan_member *member, uint64_t end, struct banyan_comm **out) {
   struct by_directory_list list;
   if (!member->meeting) BY_TRY(connect_to_agent(member));
@@ -123,13 +125,13 @@ static enum banyan_status start_by_agent(struct banyan_member *member, uint64_t 
     if (status == BANYAN_OK) return stay_known(member);
     if (status != BANYAN_ERR_TIMEOUT && status != BANYAN_ERR_PEER_DEAD) return status;
     by_meeting_client_report(member->meeting, false);
-    if (seconds_until(end) <= 0) return status; /* the list that follows is for the next call */
+    if (seconds_until(end) <= 0) return status; /* The next call uses the list that follows. */
   }
 }
 
 /* ---- through a list of members */
 
-/* "HANDLE,HANDLE,..." */
+/* Joins through the members in "HANDLE,HANDLE,...". */
 static enum banyan_status start_by_list(struct banyan_member *member, const char *list, uint64_t end,
                                         struct banyan_comm **out) {
   char *copy = strdup(list), *rest = copy, *item;
@@ -149,7 +151,7 @@ static enum banyan_status start_by_list(struct banyan_member *member, const char
 
 /* ---- by rank: all meet as the ranks of a job, and exchange handles in it */
 
-/* *attempt: the most that any of them has begun, so that no name is used twice. */
+/* Exchanges handles. Sets *attempt to the highest attempt of any process, so that no name is used twice. */
 static enum banyan_status exchange(struct banyan_comm *comm, const char *own, int64_t *attempt, char **out) {
   size_t n = (size_t)banyan_comm_size(comm);
   char mine[BY_HANDLE_MOST] = "";
@@ -180,7 +182,7 @@ static enum banyan_status start_by_rank(struct banyan_member *member, uint64_t e
   struct banyan_comm *comm;
   int64_t attempt = ++member->meetings;
   char *all = NULL;
-  options.topology = "off"; /* this job ends at once */
+  options.topology = "off"; /* This job ends at once, so its network is not measured. */
   options.timeline = NULL;
   enum banyan_status status = banyan_comm_create(&options, &comm);
   if (status != BANYAN_OK) return by_fail_within(status, "exchanging handles");
@@ -198,7 +200,8 @@ static enum banyan_status start_by_rank(struct banyan_member *member, uint64_t e
 enum banyan_status banyan_member_start(struct banyan_member *member, double timeout, struct banyan_comm **out) {
   BY_TRY(by_member_check_call(member, out, timeout));
   if (member->given) return by_fail(BANYAN_ERR_ARGUMENT, "this member was started before: call banyan_member_recover");
-  if (member->current) return banyan_member_recover(member, timeout, out); /* an earlier start failed after forming */
+  /* An earlier start failed after the membership had formed. */
+  if (member->current) return banyan_member_recover(member, timeout, out);
   uint64_t end = by_clock_now(&by_clock_system) + by_clock_from_seconds(timeout);
   const char *launcher = by_directory_place(), *members = getenv("BANYAN_MEMBERS");
   if (!launcher && members && !strcmp(members, "agent")) return start_by_agent(member, end, out);

@@ -21,12 +21,12 @@ static const char *keep(struct by_arena *arena, const char *text) {
   return text ? by_arena_string(arena, text) : NULL;
 }
 
-/* The program's strings need not live on. */
+/* Copies the options with their strings, which the program may free. */
 static enum banyan_status copy_options(struct banyan_member *member, const struct banyan_options *options) {
   struct banyan_options *o = &member->options;
   if (options) BY_TRY(by_copy_versioned("banyan_options", options, options->size_of_struct, o, sizeof *o));
   *o = (struct banyan_options){.size_of_struct = sizeof *o,
-                               .key = o->key, /* until it has been read */
+                               .key = o->key, /* Borrowed until begin() has read it. */
                                .host = keep(&member->arena, o->host),
                                .transport = keep(&member->arena, o->transport),
                                .plan = keep(&member->arena, o->plan),
@@ -38,7 +38,7 @@ static enum banyan_status copy_options(struct banyan_member *member, const struc
   return BANYAN_OK;
 }
 
-/* A second port at the same addresses. */
+/* Opens a second port for the service at the same addresses. */
 static enum banyan_status listen_for_service(struct banyan_member *member, const struct by_settings *settings,
                                              int *listener) {
   struct by_member other = {.kind = BY_MEMBER_RANK};
@@ -176,7 +176,7 @@ static bool interrupt(void *context, const char *text, bool at_once) {
   return by_job_interrupt(context, text, at_once);
 }
 
-/* Of a membership that was agreed on, the service knows already. */
+/* Notifies the service of a membership that was formed. An agreed membership is known to the service already. */
 static enum banyan_status notify_service(struct banyan_member *member, struct by_job *job, bool agreed) {
   struct by_member_service *service = member->service;
   const struct by_membership *formed = by_job_formed(job);
@@ -189,7 +189,7 @@ static enum banyan_status notify_service(struct banyan_member *member, struct by
   return BANYAN_OK;
 }
 
-/* The communicator of the new membership takes the place of the one before. */
+/* Replaces the current membership by the new one. */
 static enum banyan_status succeed(struct banyan_member *member, struct banyan_comm *comm, bool agreed) {
   struct by_job *before = member->current, *job = comm->job;
   char text[2 * BY_MEMBERSHIP_NAME + 200];
@@ -198,7 +198,8 @@ static enum banyan_status succeed(struct banyan_member *member, struct banyan_co
   by_job_hold(job);
   by_job_unlock(job);
   member->current = job;
-  by_member_service_watch(member->service, 0, NULL, NULL); /* the one before goes, whatever comes of this */
+  /* The previous membership ends, whether or not this succeeds. */
+  by_member_service_watch(member->service, 0, NULL, NULL);
   if (status == BANYAN_OK) status = notify_service(member, job, agreed);
   if (before) {
     snprintf(
@@ -247,7 +248,7 @@ enum banyan_status by_member_form(struct banyan_member *member, struct by_format
   return status;
 }
 
-/* All members learn that their lists differ, whoever of them has noticed. */
+/* Tells all members that their lists differ, whichever of them has noticed. */
 static enum banyan_status tell_others(const struct by_formation *formation) {
   char text[BY_MESSAGE_TEXT];
   snprintf(text, sizeof text, "%s", banyan_error_text());

@@ -82,7 +82,7 @@ bool by_asking_has(const struct by_asking *asking, const struct by_fingerprint *
   return false;
 }
 
-/* After all of them, it rests. */
+/* After all processes were asked, there is a pause. */
 bool by_asking_refused(struct by_asking *asking, const struct by_fingerprint *by) {
   const struct by_fingerprint *whom = by_asking_whom(asking);
   if (!whom || !by_fingerprint_equal(by, whom)) return false;

@@ -16,14 +16,14 @@ static bool is_superseded(void *context) {
   return by_member_service_newest(attempt->member->service) != attempt->formation.membership->number;
 }
 
-/* Its program may be busy, or hang: it is asked to leave, unless it comes now. */
+/* Asks a missing member to leave unless it comes now; its program may be busy or hang. */
 static void missing(void *context, uint32_t rank) {
   const struct attempt *attempt = context;
   const struct by_membership *membership = attempt->formation.membership;
   by_member_service_late(attempt->member->service, membership->number, &membership->members[rank].fingerprint);
 }
 
-/* An automatic name is tried again and again, with the same list. */
+/* Uses up a name. An agreed name may be tried repeatedly with the same list. */
 static enum banyan_status use_name(struct banyan_member *member, const char *name) {
   if (strcmp(member->tried, name) == 0) return BANYAN_OK;
   BY_TRY(by_used_names_add(&member->used, name));
@@ -31,7 +31,7 @@ static enum banyan_status use_name(struct banyan_member *member, const char *nam
   return BANYAN_OK;
 }
 
-/* Takes the membership over. */
+/* Forms an agreed membership, which is taken over. */
 static enum banyan_status form(struct banyan_member *member, struct by_membership *membership,
                                const struct by_handle *handles, uint64_t left, struct by_arena *arena, bool *formed,
                                struct banyan_comm **out) {
@@ -51,8 +51,9 @@ static enum banyan_status form(struct banyan_member *member, struct by_membershi
   return status;
 }
 
-/* Which process has failed the calls of the group. One whose links have ended may live, and have left the group a
- * moment before this process: it is asked. One for which a call has waited until its deadline would answer, too. */
+/* Reports the process that made the calls of the group fail. A process whose links have ended may be alive and have
+ * left the group a moment before this one, so it is probed. A process for which a call has waited until its deadline is
+ * suspected at once, since it might answer a probe. */
 static void suspect_lost(const struct banyan_member *member) {
   struct by_job *job = member->current;
   if (!job) return;

@@ -37,7 +37,7 @@ void by_reports_fini(struct by_reports *reports) {
   pthread_mutex_destroy(&reports->lock);
 }
 
-/* Under lock. False: it cannot be kept. */
+/* Keeps a report, under lock. Returns false if it cannot be kept. */
 static bool keep(struct by_reports *reports, const struct by_report *report) {
   struct by_kept_report *kept;
   HASH_FIND(hh, reports->kept, &report->kind, KEY, kept);

@@ -11,16 +11,16 @@
 enum { BY_REPORTS_MOST = 65536 };
 
 enum by_report_kind {
-  BY_REPORT_LOST,       /* a link to it has ended */
-  BY_REPORT_SUSPECTED,  /* it does not answer */
-  BY_REPORT_STOPPED,    /* nor does it answer most of the members */
-  BY_REPORT_DISTRUSTED, /* the agent of its host is not believed any more */
-  BY_REPORT_DEAD,       /* proven */
-  BY_REPORT_AWAITED     /* something here waits for it */
+  BY_REPORT_LOST,       /* A link to the process has ended. */
+  BY_REPORT_SUSPECTED,  /* The process does not answer. */
+  BY_REPORT_STOPPED,    /* The process does not answer most of the members. */
+  BY_REPORT_DISTRUSTED, /* The statement of the process's host is no longer trusted. */
+  BY_REPORT_DEAD,       /* The end of the process is proven. */
+  BY_REPORT_AWAITED     /* Calls of this process wait for a rank. */
 };
 
-/* Of the last kind the process is a rank of the membership with this number, and is waited for since then (ns); of the
- * others it has a fingerprint, and these are 0. */
+/* For BY_REPORT_AWAITED, `rank` of the membership `number` has been waited for since `since` (ns). For other kinds,
+ * `process` is set and these three are 0. */
 struct by_report {
   enum by_report_kind kind;
   uint32_t rank;
@@ -33,17 +33,17 @@ struct by_kept_report;
 
 struct by_reports {
   pthread_mutex_t lock;
-  struct by_kept_report *kept; /* a hash table, the oldest first */
+  struct by_kept_report *kept; /* Hash table in order of insertion. */
   bool announced;
 };
 
 void by_reports_init(struct by_reports *reports);
 void by_reports_fini(struct by_reports *reports);
-/* True: the taker is to be told, since it was not since the last by_reports_take. */
+/* Adds a report. Returns true if the receiver must be notified, because it was not since the last by_reports_take. */
 bool by_reports_add(struct by_reports *reports, const struct by_report *report);
-/* The taker could not be told: the next report tries again. */
+/* Notes that the receiver could not be notified, so that the next report tries again. */
 void by_reports_retry(struct by_reports *reports);
-/* Takes all of them, in the order of their coming. */
+/* Passes all reports to `take` in the order of arrival, and removes them. */
 void by_reports_take(struct by_reports *reports, void (*take)(void *context, const struct by_report *report),
                      void *context);
 

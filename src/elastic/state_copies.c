@@ -23,7 +23,7 @@ static void copy_fini(struct by_state_copy *copy) {
   free(copy->hashes);
 }
 
-/* Fresh pages are zero. Large ones make the first copy faster, where the kernel has them. */
+/* Maps zeroed pages. Huge pages, if available, make the first copy faster. */
 static enum banyan_status new_area(struct by_state_copy *copy, size_t bytes) {
   release_area(copy);
   if (!bytes) return BANYAN_OK;

@@ -6,41 +6,41 @@
 #include "state_values.h"
 
 struct by_state_copy {
-  struct by_state_layout *layout; /* NULL: the copy was never used */
-  int64_t version;                /* -1: it is not complete; chunks may be */
-  uint8_t *area;                  /* the buffers, as the layout says; the rest is 0 */
+  struct by_state_layout *layout; /* NULL if the copy was never used. */
+  int64_t version;                /* -1 while the copy is incomplete; single chunks may be complete. */
+  uint8_t *area;                  /* The buffers at the layout's offsets; the padding is 0. */
   size_t room;
-  uint8_t *values; /* the message of the values */
+  uint8_t *values; /* The encoded values. */
   size_t values_bytes;
-  bool receives;    /* it is not complete, but some chunks may be of the version that others have */
-  bool hashed;      /* the next two hold */
-  uint64_t *hashes; /* of the chunks */
-  uint64_t digest;  /* of the layout, the hashes and the values */
+  bool receives;    /* A transfer into the copy has begun, so it may contain chunks of the version that others have. */
+  bool hashed;      /* Whether `hashes` and `digest` are valid. */
+  uint64_t *hashes; /* Hash of each chunk. */
+  uint64_t digest;  /* Hash over the layout, the chunks' hashes and the values. */
 };
 
 struct banyan_state {
-  struct by_state_layout *layout; /* of the buffers of the program */
+  struct by_state_layout *layout; /* Layout of the program's buffers. */
   struct by_state_values values;
   struct by_state_copy copies[2];
-  int current; /* the complete copy; -1: there is none */
+  int current; /* Index of the complete copy; -1 if there is none. */
 };
 
-/* NULL: there is no complete copy. */
+/* Returns the complete copy; NULL if there is none. */
 static inline struct by_state_copy *by_state_current(struct banyan_state *state) {
   return state->current < 0 ? NULL : &state->copies[state->current];
 }
-/* The one that is written next. */
+/* Returns the copy that is written next. */
 static inline struct by_state_copy *by_state_spare(struct banyan_state *state) {
   return &state->copies[state->current == 0 ? 1 : 0];
 }
-/* Gives a copy memory for a layout. What it holds stays if it had that layout before. */
+/* Allocates a copy's memory for a layout. The contents are kept if the copy had this layout before. */
 BANYAN_CHECK enum banyan_status by_state_copy_prepare(struct by_state_copy *copy, struct by_state_layout *layout);
-/* Copies the program's buffers. */
+/* Copies the program's buffers, which `from` describes, into the copy. */
 void by_state_copy_fill(struct by_state_copy *copy, const struct by_state_layout *from);
 BANYAN_CHECK enum banyan_status by_state_copy_set_values(struct by_state_copy *copy, const void *bytes, size_t length);
-/* Computes hashes and digest unless they are there. */
+/* Computes hashes and digest unless they are valid. */
 void by_state_copy_hash(struct by_state_copy *copy);
-/* From now on the spare copy is the current one. */
+/* Makes the spare copy the current one. */
 void by_state_complete(struct banyan_state *state, int64_t version);
 
 #endif

@@ -8,7 +8,7 @@
 #include "state_hash.h"
 #include "text.h"
 
-enum { ALIGN = 64, EACH = 4 + 1 + 8 /* bytes of a buffer with an empty name */ };
+enum { ALIGN = 64, EACH = 4 + 1 + 8 /* Encoded bytes of a buffer with an empty name. */ };
 
 static enum banyan_status check(const struct banyan_state_buffer *buffer, size_t i, bool has_memory) {
   if (!buffer->name || !*buffer->name || !by_is_printable(buffer->name, BY_STATE_NAME_MOST))
@@ -25,7 +25,7 @@ static enum banyan_status check(const struct banyan_state_buffer *buffer, size_t
   return BANYAN_OK;
 }
 
-/* Computes offsets and the hash of a layout whose buffers are there. */
+/* Computes offsets and hash of a layout from its buffers. */
 static enum banyan_status complete(struct by_state_layout *layout) {
   size_t n = layout->n, at = 0;
   layout->offsets = BY_ARENA_ARRAY(&layout->arena, size_t, n + 1);

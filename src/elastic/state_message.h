@@ -7,24 +7,25 @@
 
 enum { BY_STATE_FORMAT = 1, BY_STATE_SUMMARY_BYTES = 48, BY_STATE_OUTCOME_BYTES = 512, BY_STATE_REQUEST_BYTES = 16 };
 
-/* What a member has. */
+/* The version and contents that a member has. */
 struct by_state_summary {
-  int64_t version;       /* of its copy; -1: none */
-  uint64_t layout;       /* hash of its buffers now */
-  uint64_t copy_layout;  /* the same of its copy; 0 without one */
-  uint64_t digest;       /* of its copy; 0 without one */
-  uint32_t values;       /* bytes of the copy's values */
-  uint32_t layout_bytes; /* of the description of the copy's buffers */
+  int64_t version;       /* Version of the member's copy; -1 if it has none. */
+  uint64_t layout;       /* Hash of the layout of its current buffers. */
+  uint64_t copy_layout;  /* Hash of the layout of its copy; 0 without a copy. */
+  uint64_t digest;       /* Digest of its copy; 0 without a copy. */
+  uint32_t values;       /* Bytes of the copy's encoded values. */
+  uint32_t layout_bytes; /* Bytes of the copy's encoded layout. */
 };
 
 void by_state_summary_write(uint8_t bytes[BY_STATE_SUMMARY_BYTES], const struct by_state_summary *summary);
-/* BANYAN_ERR_PROTOCOL: malformed; BANYAN_ERR_MISMATCH: of a library with another format. */
+/* Returns BANYAN_ERR_PROTOCOL if the summary is malformed, and BANYAN_ERR_MISMATCH if its library uses another format.
+ */
 BANYAN_CHECK enum banyan_status by_state_summary_read(const uint8_t bytes[BY_STATE_SUMMARY_BYTES],
                                                       struct by_state_summary *out);
 
-/* How a part of the work ended on a member. */
+/* How a step of the synchronisation ended on a member. */
 struct by_state_outcome {
-  uint32_t status; /* enum banyan_status */
+  uint32_t status; /* An enum banyan_status. */
   char text[BY_STATE_OUTCOME_BYTES - 8];
 };
 
@@ -32,9 +33,9 @@ void by_state_outcome_write(uint8_t bytes[BY_STATE_OUTCOME_BYTES], const struct 
 BANYAN_CHECK enum banyan_status by_state_outcome_read(const uint8_t bytes[BY_STATE_OUTCOME_BYTES],
                                                       struct by_state_outcome *out);
 
-/* "Send this chunk of the copy with this digest." */
+/* Encodes a request for a chunk of the copy with this digest. */
 void by_state_request_write(uint8_t bytes[BY_STATE_REQUEST_BYTES], uint32_t chunk, uint64_t digest);
-/* BANYAN_ERR_PROTOCOL: malformed, of another copy, or there are not so many chunks. */
+/* Returns BANYAN_ERR_PROTOCOL if the request is malformed, for another copy, or for a chunk beyond n_chunks. */
 BANYAN_CHECK enum banyan_status by_state_request_read(const uint8_t bytes[BY_STATE_REQUEST_BYTES], uint32_t n_chunks,
                                                       uint64_t digest, uint32_t *chunk);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Takes holders on hosts that have none among those taken before, beginning with rank `from`; then any. */
+/* Chooses holders from rank `from` on, first those on hosts of which no holder was chosen, then any. */
 static void choose_holders(struct by_state_sources *s, uint32_t from, uint32_t n, const bool *holds,
                            const uint32_t *host_of, bool *taken) {
   for (int pass = 0; pass < 2; pass++)
@@ -19,7 +19,7 @@ static void choose_holders(struct by_state_sources *s, uint32_t from, uint32_t n
     }
 }
 
-/* So that hosts ask different holders, as far as there are so many. */
+/* Returns the holder from which a host begins to choose, so that hosts ask different holders if there are enough. */
 static uint32_t first_holder(uint32_t host, uint32_t n, const bool *holds) {
   uint32_t count = 0, r = 0;
   for (uint32_t i = 0; i < n; i++) count += holds[i];
@@ -59,7 +59,7 @@ enum banyan_status by_state_sources_init(struct by_state_sources *s, struct by_a
   return BANYAN_OK;
 }
 
-/* The receiver on one of the hosts that gets a chunk from another host. */
+/* Returns the receiver of a host that gets this chunk from another host. */
 static uint32_t receiver_on(const struct by_state_sources *s, uint32_t host, uint32_t chunk) {
   uint32_t n = s->first[host + 1] - s->first[host];
   return s->receivers[s->first[host] + chunk / s->n_hosts % n];

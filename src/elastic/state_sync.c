@@ -21,19 +21,19 @@
 #include "state_transfer.h"
 #include "text.h"
 
-enum { LEAST_DEADLINE = 60 /* seconds: members hash and copy, and chunks share slow links, while others wait */ };
+enum { LEAST_DEADLINE = 60 /* Minimum seconds of a call, since others hash and copy, and chunks share slow links. */ };
 
 struct sync {
   struct banyan_state *state;
   struct banyan_comm *comm;
   struct banyan_state_sync_options options;
   struct by_arena arena;
-  uint64_t deadline; /* nanoseconds; of each call */
+  uint64_t deadline; /* Nanoseconds that each call may take. */
   uint32_t n, rank;
-  struct by_state_summary *summaries; /* of all members */
-  bool begins;                        /* nobody had a version */
-  uint32_t first;                     /* the lowest rank that has the newest version */
-  bool *holds, *receives;             /* of each rank */
+  struct by_state_summary *summaries; /* Summaries of all members by rank. */
+  bool begins;                        /* No member had a version. */
+  uint32_t first;                     /* Lowest rank that has the newest version. */
+  bool *holds, *receives;             /* Whether each rank holds the newest version, and whether it receives it. */
   struct banyan_state_report report;
 };
 
@@ -46,13 +46,13 @@ static enum banyan_status out_of_memory(const struct sync *s) {
   return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for the state of %u members", s->n);
 }
 
-/* Where the others wait for this member in a call that it cannot make, the job ends. */
+/* Ends the job because memory is exhausted, since others wait for this member in a call that it cannot make. */
 static enum banyan_status end_job(const struct sync *s) {
   (void)!by_job_fail_here(s->comm->job, out_of_memory(s), "could not synchronise its state");
   return BANYAN_ERR_NO_MEMORY;
 }
 
-/* So many bytes of each member to all. */
+/* Gathers `bytes` bytes of each member on all members. */
 static enum banyan_status gather(const struct sync *s, const void *mine, void *all, size_t bytes) {
   return banyan_run(s->comm, &(struct banyan_call){.collective = BANYAN_ALLGATHER,
                                                    .dtype = BANYAN_UINT8,
@@ -64,7 +64,8 @@ static enum banyan_status gather(const struct sync *s, const void *mine, void *a
 
 /* ---- how a step ended for all */
 
-/* Collective: this member's status, with the thread's error text; returns that of the lowest rank that has one. */
+/* Exchanges the members' statuses and error texts; a collective call. Returns the error of the lowest rank that has
+ * one. */
 static enum banyan_status agree(struct sync *s, enum banyan_status status) {
   struct by_state_outcome outcome = {.status = (uint32_t)status};
   uint8_t mine[BY_STATE_OUTCOME_BYTES], *all = by_arena_alloc(&s->arena, s->n, BY_STATE_OUTCOME_BYTES);
@@ -122,7 +123,7 @@ static void find_newest(struct sync *s) {
   s->report.version = s->summaries[s->first].version;
 }
 
-/* Where nobody has committed, rank 0 does. */
+/* Finds the newest version. If no member has committed one, rank 0 does. */
 static enum banyan_status find_version(struct sync *s) {
   BY_TRY(exchange_summaries(s));
   find_newest(s);
@@ -136,7 +137,7 @@ static enum banyan_status find_version(struct sync *s) {
 
 /* ---- buffers */
 
-/* Bytes from the first rank that has the newest version to all; the arena's. `bytes` is only used there. */
+/* Broadcasts bytes from rank `first` into memory of the arena. `bytes` is used on that rank only. */
 static enum banyan_status spread(struct sync *s, const void *bytes, size_t length, uint8_t **out) {
   *out = by_arena_alloc(&s->arena, length, 1);
   if (!*out) return end_job(s);
@@ -163,7 +164,8 @@ static enum banyan_status spread_layout(struct sync *s, struct by_state_layout *
   return status == BANYAN_OK ? status : by_fail_within(status, "%s", name_of(s, s->first));
 }
 
-/* This member's buffers must be those of the newest version, and so must those of its copy, if it has that version. */
+/* Checks that this member's buffers, and those of its copy if it has the newest version, are those of the newest
+ * version. */
 static enum banyan_status fit_layout(struct sync *s, const struct by_state_layout *wanted) {
   struct banyan_state *state = s->state;
   const struct by_state_copy *copy = by_state_current(state);
@@ -197,7 +199,7 @@ static enum banyan_status agree_on_layout(struct sync *s) {
 
 /* ---- contents under one version */
 
-/* Of each buffer and of the values. */
+/* Hashes each buffer and the values. */
 static void hash_parts(const struct by_state_copy *copy, uint64_t *out) {
   const struct by_state_layout *layout = copy->layout;
   for (size_t i = 0; i < layout->n; i++)
@@ -216,7 +218,8 @@ static enum banyan_status compare_parts(const struct sync *s, const uint64_t *mi
                  i < layout->n ? layout->buffers[i].name : "the values", i < layout->n ? "\"" : "");
 }
 
-/* Members that have the version with other contents than the first one end the call, or receive it like others. */
+/* Finds the members whose contents of the newest version differ. The call fails on them, or with the option `adopt`
+ * they receive the contents. */
 static enum banyan_status agree_on_contents(struct sync *s) {
   const struct by_state_summary *first = &s->summaries[s->first], *own = &s->summaries[s->rank];
   bool differs = false, mine = own->version == first->version && own->digest != first->digest;
@@ -256,14 +259,15 @@ static enum banyan_status spread_manifest(struct sync *s, struct manifest *out) 
   const struct by_state_summary *first = &s->summaries[s->first];
   uint8_t *hashes;
   BY_TRY(spread(s, copy ? copy->values : NULL, first->values, &out->values));
-  size_t n_chunks = by_state_chunks(by_state_layout_bytes(s->state->layout)); /* which is the same on all by now */
+  /* By now, all members have the same layout. */
+  size_t n_chunks = by_state_chunks(by_state_layout_bytes(s->state->layout));
   BY_TRY(spread(s, copy ? copy->hashes : NULL, n_chunks * sizeof(uint64_t), &hashes));
   out->hashes = (const uint64_t *)(const void *)hashes;
   return BANYAN_OK;
 }
 
-/* The spare copy gets what is here of the version: from an interrupted transfer, from the copy of another version, or
- * from buffers that all members have begun with. */
+/* Fills the spare copy with chunks that are present locally: from an interrupted transfer, from the copy of another
+ * version, or from buffers with which all members began. */
 static void take_what_is_here(struct sync *s, const struct manifest *manifest, bool *have) {
   struct by_state_copy *spare = by_state_spare(s->state);
   const struct by_state_copy *current = by_state_current(s->state);
@@ -287,7 +291,7 @@ static enum banyan_status prepare_receiver(struct sync *s, const struct manifest
   const struct by_state_summary *first = &s->summaries[s->first];
   struct by_state_values values = {0};
   BY_TRY(by_state_values_read(manifest->values, first->values, &values));
-  by_state_values_fini(&values); /* they can be restored */
+  by_state_values_fini(&values); /* Only checks that the values can be decoded. */
   BY_TRY(by_state_copy_prepare(spare, s->state->layout));
   BY_TRY(by_state_copy_set_values(spare, manifest->values, first->values));
   take_what_is_here(s, manifest, have);
@@ -299,7 +303,7 @@ static enum banyan_status prepare_receiver(struct sync *s, const struct manifest
                                by_job_hosts(s->comm->job)->n);
 }
 
-/* A communicator of all members, for which nobody makes a plan. */
+/* Opens a communicator of all members for the transfer, which gets no plan of its own. */
 static enum banyan_status open_comm(struct sync *s, struct banyan_comm **out) {
   struct banyan_comm *comm = s->comm;
   uint32_t splits = atomic_fetch_add(&comm->splits, 1) + 1;
@@ -347,7 +351,8 @@ static enum banyan_status transfer(struct sync *s) {
                                        .sources = receives ? &sources : NULL};
   BY_TRY(open_comm(s, &transfer.comm));
   status = by_state_transfer(&transfer);
-  if (status != BANYAN_OK && banyan_comm_state(s->comm) == BANYAN_OK) /* who has a reason of its own tells it */
+  /* Members with a reason of their own report it. */
+  if (status != BANYAN_OK && banyan_comm_state(s->comm) == BANYAN_OK)
     status = agree(s, status == BANYAN_ERR_CLOSED ? BANYAN_OK : status);
   BY_TRY(status);
   if (receives) complete(s, &manifest);

@@ -13,35 +13,35 @@
 #include "state_message.h"
 #include "text.h"
 
-enum { TAG_REQUEST = 0, TAG_CHUNK = 1 /* and what follows, for each chunk */, FIRST_WINDOW = 4, MOST_WINDOW = 64 };
-#define AHEAD 0.25      /* seconds: what is requested of a source before it has come */
-#define MEASURED 0.1    /* seconds: that a source's rate is measured for */
-#define ROUND BY_SECOND /* between counts of what is missing */
-#define FOR_EVER 1e9    /* seconds: to wait for requests; the rounds notice who is gone */
+enum { TAG_REQUEST = 0, TAG_CHUNK = 1 /* Chunk c has the tag TAG_CHUNK + c. */, FIRST_WINDOW = 4, MOST_WINDOW = 64 };
+#define AHEAD 0.25      /* Seconds of data that are requested of a source in advance. */
+#define MEASURED 0.1    /* Seconds over which a source's rate is measured. */
+#define ROUND BY_SECOND /* Nanoseconds between counts of what is missing. */
+#define FOR_EVER 1e9    /* Seconds to wait for requests; the rounds detect members that are gone. */
 
 enum chunk_state { MISSING, REQUESTED, HERE };
 
 /* A rank that this member requests chunks of. */
 struct source {
   uint32_t rank;
-  uint32_t asked;        /* chunks on their way */
-  uint32_t window;       /* that there may be */
-  uint64_t bytes, since; /* came since then */
-  double rate;           /* bytes/s; 0: not known yet */
-  uint32_t next;         /* no chunk before it is missing of those that it may send */
-  uint32_t wrong;        /* chunks with wrong bytes that it sent */
+  uint32_t asked;        /* Chunks requested and not received. */
+  uint32_t window;       /* Maximum of `asked`. */
+  uint64_t bytes, since; /* Bytes received since the time `since` (ns). */
+  double rate;           /* Bytes per second; 0 until measured. */
+  uint32_t next;         /* No chunk below this that the source may send is missing. */
+  uint32_t wrong;        /* Chunks received with wrong bytes. */
 };
 
 /* A call in progress. */
 struct slot {
   enum { ROUNDS, TAKES_REQUEST, SENDS_REQUEST, SENDS_CHUNK, RECEIVES_CHUNK } kind;
   uint32_t chunk;
-  struct source *source; /* of RECEIVES_CHUNK */
-  int peer;              /* of TAKES_REQUEST */
+  struct source *source; /* Set for RECEIVES_CHUNK. */
+  int peer;              /* Set for TAKES_REQUEST. */
   uint8_t message[BY_STATE_REQUEST_BYTES];
 };
 
-/* Someone waits for a chunk that is not here yet. */
+/* A request for a chunk that this member does not have yet. */
 struct waiting {
   uint32_t chunk;
   int peer;
@@ -50,23 +50,23 @@ struct waiting {
 struct work {
   struct by_state_transfer *t;
   struct by_arena arena;
-  size_t total; /* bytes of the copy */
+  size_t total; /* Bytes of the copy. */
   uint32_t n_chunks, n_missing;
-  uint8_t *state;    /* enum chunk_state of each */
-  uint32_t *from;    /* of each chunk: rank of the source, or BY_STATE_FROM_HOLDERS */
-  uint32_t *refused; /* bit i of each chunk: holder i sent wrong bytes */
+  uint8_t *state;    /* The enum chunk_state of each chunk. */
+  uint32_t *from;    /* For each chunk, the rank of its source, or BY_STATE_FROM_HOLDERS. */
+  uint32_t *refused; /* For each chunk, bit i is set if holder i sent wrong bytes. */
   struct source *sources;
-  uint32_t n_sources; /* first those for chunks from holders */
+  uint32_t n_sources; /* The holders come first. */
   struct banyan_request **requests;
   struct slot **slots;
   size_t n, room_requests, room_slots;
   struct waiting *waiting;
   size_t n_waiting, room_waiting;
-  int64_t mine[3], all[3]; /* of a round: bytes that are missing, members that miss some, members that gave up */
-  bool counting, done;     /* a round is under way; the last one is over */
-  uint64_t counted;        /* when the last one ended */
+  int64_t mine[3], all[3]; /* Sums of a round: missing bytes, members that miss some, members that gave up. */
+  bool counting, done;     /* A round is in progress; the last round has ended. */
+  uint64_t counted;        /* End of the last round (ns). */
   uint64_t began, logged;
-  enum banyan_status failed; /* this member gives up */
+  enum banyan_status failed; /* Why this member gives up; BANYAN_OK if it does not. */
   char text[400];
 };
 
@@ -144,7 +144,7 @@ static uint32_t n_holders(const struct work *w) {
   return w->t->sources ? w->t->sources->n_holders : 0;
 }
 
-/* A chunk that is missing and may come from this source; n_chunks: there is none. */
+/* Returns a missing chunk that this source may send; n_chunks if there is none. */
 static uint32_t next_chunk(struct work *w, struct source *source) {
   uint32_t i = (uint32_t)(source - w->sources), from = i < n_holders(w) ? BY_STATE_FROM_HOLDERS : source->rank;
   uint32_t c = source->next;
@@ -156,7 +156,7 @@ static uint32_t next_chunk(struct work *w, struct source *source) {
   return c;
 }
 
-/* Another holder alone would bring all that is still missing sooner than this one would bring one more chunk. */
+/* Whether another holder alone would send all that is still missing sooner than this one would send one more chunk. */
 static bool others_are_sooner(const struct work *w, const struct source *source) {
   uint32_t left = w->n_missing;
   if (source->rate <= 0) return false;
@@ -169,7 +169,7 @@ static bool others_are_sooner(const struct work *w, const struct source *source)
   return false;
 }
 
-/* One more chunk of a source, if there is one for which it is the right one. */
+/* Requests one more chunk of a source, if it should send one. */
 static enum banyan_status request_one(struct work *w, struct source *source, bool *requested) {
   bool holds = source - w->sources < n_holders(w);
   if (source->asked >= source->window) return BANYAN_OK;
@@ -179,7 +179,7 @@ static enum banyan_status request_one(struct work *w, struct source *source, boo
   return request_chunk(w, chunk, source);
 }
 
-/* In turn, so that few chunks come from all sources, too. */
+/* Requests from the sources in turn, so that even few chunks come from all of them. */
 static enum banyan_status request_more(struct work *w) {
   bool requested = w->failed == BANYAN_OK;
   while (requested) {
@@ -212,14 +212,14 @@ static void give_up(struct work *w, enum banyan_status status) {
   snprintf(w->text, sizeof w->text, "%s", banyan_error_text());
 }
 
-/* Whether another holder can be asked for a chunk that one has sent wrongly. */
+/* Whether another member can be asked for a chunk of which this source sent wrong bytes. */
 static bool can_ask_another(struct work *w, uint32_t chunk, const struct source *source) {
   uint32_t i = (uint32_t)(source - w->sources), every = (1u << n_holders(w)) - 1;
   if (i < n_holders(w)) {
     w->refused[chunk] |= 1u << i;
     return w->refused[chunk] != every;
   }
-  w->from[chunk] = BY_STATE_FROM_HOLDERS; /* it checked the bytes, so they were damaged since */
+  w->from[chunk] = BY_STATE_FROM_HOLDERS; /* The source had checked the bytes, so they were damaged later. */
   return true;
 }
 
@@ -302,7 +302,7 @@ static void log_progress(struct work *w, uint64_t now) {
             by_print_bytes((uint64_t)w->all[0], left));
 }
 
-/* Receivers that miss chunks set the pace. */
+/* Starts a round of counting. Receivers that miss chunks determine how often. */
 static enum banyan_status count(struct work *w) {
   uint64_t now = by_clock_now(&by_clock_system);
   bool is_busy = w->n_missing && w->failed == BANYAN_OK;
@@ -350,7 +350,7 @@ static enum banyan_status advance(struct work *w) {
   return status;
 }
 
-/* What fails on this member alone is counted in the next round, so that the others learn of it. */
+/* Keeps a failure of this member alone for the next round, in which the others learn of it. */
 static enum banyan_status spread(struct work *w, enum banyan_status status) {
   if (status == BANYAN_OK || banyan_comm_state(w->t->comm) != BANYAN_OK) return status;
   if (w->failed == BANYAN_OK) give_up(w, status);
@@ -362,7 +362,7 @@ static enum banyan_status run(struct work *w) {
   while (!w->done) {
     BY_TRY(spread(w, request_more(w)));
     enum banyan_status status = count(w);
-    if (status != BANYAN_OK) { /* there is no other way to notify them */
+    if (status != BANYAN_OK) { /* There is no other way to notify the others. */
       banyan_comm_abort(w->t->comm, banyan_error_text());
       return status;
     }
@@ -371,7 +371,8 @@ static enum banyan_status run(struct work *w) {
   return BANYAN_OK;
 }
 
-/* What was sent has arrived by now, where all went well. The rest ends with the communicator. */
+/* Ends the remaining calls. `complete`: all members succeeded, so sends have completed. Other calls end with the
+ * communicator. */
 static void end_calls(struct work *w, bool complete) {
   for (size_t i = 0; i < w->n && complete; i++)
     if (w->slots[i]->kind != TAKES_REQUEST) (void)!banyan_wait(w->requests[i]), w->requests[i] = NULL;

@@ -8,21 +8,21 @@
 #include "state_sources.h"
 
 struct by_state_transfer {
-  struct banyan_comm *comm;                              /* for this alone; destroyed by the transfer */
-  const char *(*name_of)(void *argument, uint32_t rank); /* for texts */
+  struct banyan_comm *comm;                              /* Used by the transfer only, which destroys it. */
+  const char *(*name_of)(void *argument, uint32_t rank); /* Returns the name of a rank for texts. */
   void *argument;
   const struct by_state_layout *layout;
   int64_t version;
-  uint8_t *area;          /* of the copy */
-  const uint64_t *hashes; /* that its chunks must have */
+  uint8_t *area;          /* Memory of the copy. */
+  const uint64_t *hashes; /* Expected hash of each chunk. */
   uint64_t digest;
-  bool *have;                             /* which chunks are there already */
-  const struct by_state_sources *sources; /* NULL: this member receives nothing */
-  uint64_t bytes;                         /* out: received */
+  bool *have;                             /* Which chunks are present. */
+  const struct by_state_sources *sources; /* NULL if this member receives nothing. */
+  uint64_t bytes;                         /* Result: bytes received. */
 };
 
-/* Collective; blocks. An error that ends the job ends it on all members. BANYAN_ERR_PROTOCOL or _NO_MEMORY of a member
- * that cannot go on: all end, this one with the error, the others with BANYAN_ERR_CLOSED. */
+/* Runs the transfer; a collective call that blocks. An error that ends the job ends it on all members. If one member
+ * cannot go on, it returns BANYAN_ERR_PROTOCOL or BANYAN_ERR_NO_MEMORY, and the others return BANYAN_ERR_CLOSED. */
 BANYAN_CHECK enum banyan_status by_state_transfer(struct by_state_transfer *transfer);
 
 #endif

@@ -7,7 +7,7 @@
 #include "state_layout.h"
 #include "text.h"
 
-enum { EACH = 4 + 4 /* bytes of a value with an empty name */ };
+enum { EACH = 4 + 4 /* Encoded bytes of an empty value with an empty name. */ };
 
 void by_state_values_fini(struct by_state_values *values) {
   for (size_t i = 0; i < values->n; i++) free(values->all[i].name);

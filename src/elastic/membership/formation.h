@@ -13,8 +13,8 @@ struct by_member_service;
 
 struct by_formation;
 
-/* What a job tells the service of its process's groups, and asks it. These are the functions by_member_service_... of
- * member_service.h, which the job does not include. */
+/* What a job reports to, and asks of, the member service of its process. These are functions of member_service.h, which
+ * the job does not include. */
 struct by_member_service_ops {
   void (*hold)(struct by_member_service *service);
   void (*release)(struct by_member_service *service);
@@ -26,42 +26,46 @@ struct by_member_service_ops {
 };
 
 struct by_formation {
-  struct by_membership *membership;  /* owned */
-  uint64_t name;                     /* the hash of its name alone */
-  uint32_t rank;                     /* of this process */
-  const struct by_handle *handles;   /* of all, by rank; those of newcomers that are not known have no host. Borrowed */
-  const char *const *texts;          /* the same, as texts; NULL: the members have agreed on them. Borrowed */
-  const char *handle;                /* of this process, as a text. Borrowed */
-  int listener;                      /* of rank 0: where the others come. Borrowed */
-  const char *root;                  /* "address:port,..." of rank 0 */
-  struct by_member_service *service; /* of this process. Borrowed */
+  struct by_membership *membership; /* Owned. */
+  uint64_t name;                    /* Hash of the membership's name alone. */
+  uint32_t rank;                    /* Rank of this process. */
+  /* Handles of all members by rank, borrowed; unknown ones of newcomers have no host. */
+  const struct by_handle *handles;
+  /* Texts of the handles by rank, borrowed; NULL if the members have agreed on the membership. */
+  const char *const *texts;
+  const char *handle;                      /* Text of this process's handle, borrowed. */
+  int listener;                            /* Socket on which rank 0 accepts the other members; borrowed. */
+  const char *root;                        /* Addresses of rank 0 as "address:port,...". */
+  struct by_member_service *service;       /* Member service of this process, borrowed. */
   const struct by_member_service_ops *ops; /* The service's functions. */
-  struct by_process_identity *identity;    /* the same */
-  struct by_own_statement *statement;      /* the same; NULL: it does not encrypt */
-  struct by_key_ring *keys;                /* the same */
-  double deadline;                         /* seconds until all must have come */
-  /* Seconds until those that have not met rank 0 give up, and rank 0 those that have not come; 0: the deadline. */
+  struct by_process_identity *identity;    /* Identity of this process, borrowed. */
+  struct by_own_statement *statement; /* Statement of this process's host, borrowed; NULL if it does not encrypt. */
+  struct by_key_ring *keys;           /* Keys of the job, borrowed. */
+  double deadline;                    /* Seconds within which all members must have met. */
+  /* Seconds after which members that have not met rank 0 give up, and rank 0 gives up missing members; 0 means the
+   * deadline. */
   double meeting_timeout;
-  bool follows; /* this process is in a membership already, whose helpers come here, too */
-  /* Whether the attempt is to end, since another membership follows this one; NULL: never. */
+  bool follows; /* This process is in a membership already, whose helpers join this one, too. */
+  /* Whether the attempt must end because another membership has followed; NULL means never. */
   bool (*superseded)(void *context);
-  /* Rank 0 gives up, and this one has not come; NULL: nobody wants to know. */
+  /* Reports a rank that is missing when rank 0 gives up; NULL if nobody needs to know. */
   void (*missing)(void *context, uint32_t rank);
   void *context;
 };
 
-/* The membership of these processes in this order, all of them founders; see membership.h. The caller owns *out. */
+/* Makes the membership of these processes in this order; all are founders (membership.h). The caller owns *out. */
 BANYAN_CHECK enum banyan_status by_formation_found(const struct by_key *key, enum by_quorum_rule rule, const char *name,
                                                    const struct by_handle *handles, uint32_t n,
                                                    struct by_membership **out);
-/* From the membership, which is taken over, and handles, of which `self` is this process's: fills all from `membership`
- * to `root`, but `listener`; `root` goes to the arena. BANYAN_ERR_ARGUMENT: this process is not among them, or rank 0
- * offers no address that can be used from here. by_formation_fini is to be called whatever the status. */
+/* Takes over the membership, and fills in the fields from `membership` to `root` except `listener`. `handles` are those
+ * of its members, `self` and `handle` this process's; `root` is allocated in the arena. Returns BANYAN_ERR_ARGUMENT if
+ * this process is not a member, or rank 0 has no address that is usable from here. by_formation_fini must be called
+ * whatever the status. */
 BANYAN_CHECK enum banyan_status by_formation_init(struct by_membership *membership, const struct by_handle *handles,
                                                   const struct by_handle *self, const char *handle,
                                                   struct by_arena *arena, struct by_formation *out);
-/* Adds ",address:port" for each place where a member takes the others, as `self` may reach it; the first one of a text
- * has no comma. Of a handle's member. */
+/* Appends ",address:port" for each address at which a member accepts others and that `self` may reach; the first one in
+ * a text has no comma. `member` is that of a handle. */
 void by_formation_print_places(const struct by_member *member, const struct by_member *self, struct by_text *out);
 void by_formation_fini(struct by_formation *formation);
 

@@ -38,8 +38,8 @@ static bool is_encoded(const char *text, size_t length) {
   return length % 4 != 1 && strspn(text, all) == length;
 }
 
-/* Bytes, or 0: it is malformed, or not as encode() writes it. `text` has at most BY_HANDLE_MOST - 1 characters, `out`
- * holds 3 for each 4. */
+/* Decodes `text` and returns the number of bytes; 0 if it is malformed or not as encode() writes it. `text` has at most
+ * BY_HANDLE_MOST - 1 characters, and `out` holds 3 bytes for each 4 characters. */
 static size_t decode(const char *text, uint8_t *out) {
   char padded[BY_HANDLE_MOST + 4], again[BY_HANDLE_MOST + 4];
   size_t length = strlen(text), padding = (4 - length % 4) % 4;
@@ -54,7 +54,7 @@ static size_t decode(const char *text, uint8_t *out) {
 
 /* ---- the tag */
 
-/* Of the bytes without their tag, which lies behind the fingerprint. */
+/* Computes the tag over the bytes without their tag, which follows the fingerprint. */
 static enum banyan_status make_tag(const struct by_key *key, const uint8_t *bytes, size_t n, uint8_t *tag) {
   static const char label[] = "banyan handle 2";
   uint8_t all[sizeof label + MOST_BYTES], digest[EVP_MAX_MD_SIZE];

@@ -10,17 +10,21 @@
 #include "member.h"
 #include "membership.h"
 
-enum { BY_HANDLE_MOST = BY_MEMBER_HANDLE + 1 /* characters, with the NUL */ };
+enum { BY_HANDLE_MOST = BY_MEMBER_HANDLE + 1 /* Maximum characters, with the NUL. */ };
 
 struct by_handle {
-  struct by_fingerprint fingerprint; /* of its key: one that is started again has another */
-  uint32_t service_port;   /* at the same addresses: where members agree on the next membership, see member_service.h */
-  struct by_member member; /* its addresses: where it takes those who form a membership with it as the first */
+  struct by_fingerprint fingerprint; /* Fingerprint of the process's key; a restarted process has another one. */
+  uint32_t service_port;             /* Port of the member service, at the same addresses. */
+  /* Describes the process; at its addresses it accepts others that form a membership of which it is the first member.
+   */
+  struct by_member member;
 };
 
-/* `out` holds BY_HANDLE_MOST bytes. BANYAN_ERR_ARGUMENT: it has more addresses than fit. */
+/* Prints a handle to `out`, which holds BY_HANDLE_MOST bytes. Returns BANYAN_ERR_ARGUMENT if its addresses do not fit.
+ */
 BANYAN_CHECK enum banyan_status by_handle_print(const struct by_key *key, const struct by_handle *handle, char *out);
-/* Strings and addresses go to the arena. BANYAN_ERR_ARGUMENT: it is no handle, or was damaged, or is of another job. */
+/* Parses a handle; strings and addresses are allocated in the arena. Returns BANYAN_ERR_ARGUMENT if the text is no
+ * handle, was damaged, or belongs to another job. */
 BANYAN_CHECK enum banyan_status by_handle_parse(const struct by_key *key, const char *text, struct by_arena *arena,
                                                 struct by_handle *out);
 

@@ -27,7 +27,7 @@ static const struct by_field note_fields[] = {
 };
 enum {
   SERIES_BYTES = 1 + 4 * 4 + 4,
-  NOTE_BYTES = 4 + 4 + 4 + 8 + 4, /* without the name */
+  NOTE_BYTES = 4 + 4 + 4 + 8 + 4, /* Bytes of a note without its name. */
   MOST_ADDED = NOTE_BYTES + BY_HISTORY_NAME
 };
 static const char what[] = "a ledger of calls";
@@ -124,14 +124,14 @@ enum banyan_status by_ledger_read(const void *bytes, size_t length, struct by_ar
 
 /* ---- comparing: numbers are reckoned from one of them, so that they may wrap */
 
-/* The series of one sequence of calls, and who has them. */
+/* All series of one sequence of calls, and the ranks that have them. */
 struct compared {
   struct by_arena *arena;
   const struct by_ledger_series **all;
   const int *ranks;
   uint32_t n;
-  uint32_t origin; /* a number from which others are reckoned */
-  struct list {    /* what has been found */
+  uint32_t origin; /* Number of a call relative to which others are compared, so that numbers may wrap. */
+  struct list {    /* The records of calls found so far. */
     struct banyan_interrupted *records;
     size_t n, room;
   } * found;
@@ -198,7 +198,7 @@ static void set_outcome(struct banyan_interrupted *record, uint32_t rank, enum b
   record->not_begun += outcome == BANYAN_OUTCOME_NOT_BEGUN;
 }
 
-/* Calls with the same outcomes on each. */
+/* Compares n_calls calls that have the same outcome on each process, and adds a record unless all completed. */
 static enum banyan_status compare_calls(const struct compared *c, uint32_t number, uint32_t n_calls) {
   bool all = true;
   for (uint32_t i = 0; i < c->n && all; i++) all = outcome_of(c, c->all[i], number) == BANYAN_OUTCOME_COMPLETED;
@@ -254,8 +254,8 @@ static const struct by_ledger_note *find_waiting(const struct by_ledger_series *
   return NULL;
 }
 
-/* Whether an operation of this name that this rank did not begin started elsewhere: it is the one that it waited for.
- * `from`: the first record of this series. */
+/* Whether an operation of this name, which this rank did not begin, started elsewhere: then it is the one for which the
+ * rank waited. `from` is the first record of this series. */
 static bool started_elsewhere(const struct compared *c, size_t from, const char *name, uint32_t rank) {
   for (size_t i = from; i < c->found->n; i++) {
     const struct banyan_interrupted *record = &c->found->records[i];
@@ -265,7 +265,7 @@ static bool started_elsewhere(const struct compared *c, size_t from, const char 
   return false;
 }
 
-/* One that started nowhere, or only on those that are gone. */
+/* Adds a record of an operation that started on no process, or only on processes that are gone. */
 static enum banyan_status compare_waiting(const struct compared *c, size_t from, const char *name) {
   const struct by_ledger_note *note = NULL;
   uint8_t *waits = BY_ARENA_ARRAY(c->arena, uint8_t, c->n);
@@ -310,7 +310,8 @@ static enum banyan_status compare_names(const struct compared *c, size_t from) {
 
 /* ---- all series */
 
-/* Of one communicator. A program that makes one again under a number after a failure has two. */
+/* Whether the series are of one communicator. A program that creates another one with the same number after a failure
+ * has two. */
 static bool are_alike(const struct compared *c) {
   for (uint32_t i = 1; i < c->n; i++)
     if (c->all[i]->size != c->all[0]->size || c->all[i]->rank == c->all[i - 1]->rank) return false;

@@ -17,54 +17,56 @@ enum by_ledger_kind { BY_LEDGER_CALLS, BY_LEDGER_OPERATIONS };
 
 struct by_ledger_note {
   uint32_t number;
-  enum by_history_outcome outcome; /* WAITED: an operation that failed before it started; it has no number */
+  /* BY_HISTORY_WAITED is an operation that failed before it started and has no number. */
+  enum by_history_outcome outcome;
   uint8_t collective, dtype;
   uint8_t sparse;
   uint32_t root;
   uint64_t count;
-  const char *name; /* "": it has none. Borrowed */
+  const char *name; /* Name of the operation, borrowed; "" if it has none. */
 };
 
 struct by_ledger_series {
-  uint8_t kind; /* enum by_ledger_kind */
+  uint8_t kind; /* An enum by_ledger_kind. */
   uint32_t communicator;
-  uint32_t size, rank; /* of the communicator, and in it */
-  uint32_t begun;      /* the number of the next call; numbers wrap */
+  uint32_t size, rank; /* Size of the communicator, and this process's rank in it. */
+  uint32_t begun;      /* Number of the next call; numbers wrap. */
   uint32_t n_notes;
   struct by_ledger_note *notes;
 };
 
-/* The bytes of one, as they grow. All zeros is an empty one. */
+/* The encoded bytes of a ledger that is being written. Zero-initialised, it is empty. */
 struct by_ledger {
   uint8_t *data;
   size_t length, room;
-  size_t notes; /* where the last series has its number of notes */
+  size_t notes; /* Offset of the last series' number of notes. */
   uint32_t n_series;
-  bool lacks; /* there was no memory for all of it */
+  bool lacks; /* Memory was exhausted, so some calls are missing. */
 };
 
 void by_ledger_fini(struct by_ledger *ledger);
-/* Adds a series; its notes follow. `notes` and `n_notes` are ignored. */
+/* Adds a series without its notes, which are added next. `notes` and `n_notes` are ignored. */
 void by_ledger_add_series(struct by_ledger *ledger, const struct by_ledger_series *series);
 void by_ledger_add_note(struct by_ledger *ledger, const struct by_ledger_note *note);
-/* All of a history; of several notes of one call the first one counts. */
+/* Adds notes for all calls of a history. If a call has several notes, the first one counts. */
 void by_ledger_add_history(struct by_ledger *ledger, const struct by_history *history);
 
-/* What was read of one. */
+/* A ledger that was read. */
 struct by_ledger_view {
   struct by_ledger_series *series;
   uint32_t n_series;
 };
 
-/* The series go to the arena, names are borrowed from it too. BANYAN_ERR_PROTOCOL: malformed; _NO_MEMORY. */
+/* Reads a ledger; series and names are allocated in the arena. Returns BANYAN_ERR_PROTOCOL if it is malformed, or
+ * BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_ledger_read(const void *bytes, size_t length, struct by_arena *arena,
                                                struct by_ledger_view *out);
 
-/* Compares the ledgers of processes that were in one membership: ranks[i] is the rank in a new one of the process that
- * views[i] comes from, -1: it is not in there, and its outcome is given as absent. The calls that did not complete on
- * all of them that have a ledger of the communicator; in the arena, and the same whatever the order of the views.
- * Ledgers of a communicator that contradict each other count as none. BANYAN_ERR_NO_MEMORY. Cost: for each
- * communicator, processes times notes times the calls that differ. */
+/* Compares the ledgers of processes that were in one membership. ranks[i] is the rank in the new membership of the
+ * process from which views[i] comes; -1 if it is no member, and then its outcome is absent. Lists in the arena the
+ * calls that did not complete on all processes with a ledger of the communicator; the result does not depend on the
+ * order of the views. Contradictory ledgers of a communicator are ignored. May return BANYAN_ERR_NO_MEMORY. Cost: for
+ * each communicator, processes times notes times calls that differ. */
 BANYAN_CHECK enum banyan_status by_ledger_compare(const struct by_ledger_view *views, const int *ranks,
                                                   uint32_t n_views, struct by_arena *arena,
                                                   struct banyan_interrupted **out, size_t *n);

@@ -33,7 +33,7 @@ static struct by_held_ledger **find(const struct by_ledger_pool *pool, const str
   return place;
 }
 
-/* Its bytes are to be filled in; NULL: there is no memory. */
+/* Adds a ledger whose bytes the caller fills in; NULL if memory is exhausted. */
 static struct by_held_ledger *hold(struct by_ledger_pool *pool, const struct by_fingerprint *from, uint64_t membership,
                                    size_t length) {
   struct by_held_ledger **place = find(pool, from, membership);
@@ -83,7 +83,7 @@ enum banyan_status by_ledger_pool_take(struct by_ledger_pool *pool, const void *
     const uint8_t *ledger = by_read_blob(&reader, &n);
     if (reader.failed) break;
     memcpy(from.bytes, fingerprint, sizeof from.bytes);
-    if (*find(pool, &from, membership)) continue; /* it is the same */
+    if (*find(pool, &from, membership)) continue; /* A copy of this ledger is held already. */
     struct by_held_ledger *held = hold(pool, &from, membership, n);
     if (!held) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for %zu bytes of a ledger", n);
     if (n) memcpy(held->bytes, ledger, n);
@@ -115,8 +115,8 @@ static int rank_of(const struct by_membership *formed, const struct by_fingerpri
   return rank < formed->n ? (int)rank : -1;
 }
 
-/* All ledgers of one membership, also of processes that are gone since: who took part in an exchange that others
- * completed has decided by theirs, too. */
+/* Compares all ledgers of one membership, also those of processes that are gone: processes that completed an exchange
+ * decided by them, too. */
 static enum banyan_status compare(const struct by_ledger_pool *pool, uint64_t membership,
                                   const struct by_membership *formed, struct by_arena *arena,
                                   struct by_interrupted_calls *out) {

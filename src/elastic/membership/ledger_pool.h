@@ -9,15 +9,15 @@
 
 #include "ledger.h"
 
-/* All zeros is an empty one. */
+/* Zero-initialised, it is empty. */
 struct by_ledger_pool {
-  struct by_held_ledger *first; /* oldest first */
+  struct by_held_ledger *first; /* The oldest ledger comes first. */
 };
 
-/* What was compared, in an arena. */
+/* The result of a comparison, in an arena. */
 struct by_interrupted_calls {
   struct banyan_interrupted *calls;
-  uint64_t *memberships; /* the number of each one's membership */
+  uint64_t *memberships; /* Number of the membership of each call. */
   size_t n;
   struct by_ended_membership { /* Ended memberships of which this process had a ledger. */
     uint64_t number;
@@ -26,36 +26,36 @@ struct by_interrupted_calls {
   size_t n_ended;
 };
 
-/* What is to become of a call that was interrupted. */
+/* What a process does with an interrupted call. */
 enum by_verdict {
-  BY_CALL_HAS_RESULT, /* it completed on all */
-  BY_CALL_AGAIN,      /* it completed on no process that could have gone on from it */
-  BY_CALL_WITHDRAWN   /* the same, and newcomers could have no part in making it again */
+  BY_CALL_HAS_RESULT, /* The call completed on all members, so its result is valid. */
+  BY_CALL_AGAIN,      /* The call completed on no process that could have continued, so it is repeated. */
+  BY_CALL_WITHDRAWN   /* Like BY_CALL_AGAIN, but newcomers cannot repeat the call, so it is not repeated. */
 };
 
 void by_ledger_pool_fini(struct by_ledger_pool *pool);
-/* Holds this process's ledger of the membership of this number; `self` is its fingerprint. BANYAN_ERR_NO_MEMORY, also
- * if the ledger lacks some of its calls. */
+/* Holds this process's ledger of the membership with this number; `self` is its fingerprint. Returns
+ * BANYAN_ERR_NO_MEMORY also if the ledger lacks some calls. */
 BANYAN_CHECK enum banyan_status by_ledger_pool_keep(struct by_ledger_pool *pool, const struct by_ledger *ledger,
                                                     uint64_t membership, const struct by_fingerprint *self);
-/* Bytes of all that are held: of each the process's fingerprint, the membership's number, and a blob. */
+/* Encoded bytes of all ledgers: for each one, the process's fingerprint, the membership's number and a blob. */
 size_t by_ledger_pool_length(const struct by_ledger_pool *pool);
 void by_ledger_pool_write(const struct by_ledger_pool *pool, struct by_writer *writer);
-/* Holds what another process has written. BANYAN_ERR_PROTOCOL, _NO_MEMORY. */
+/* Holds the ledgers that another process has written. May return BANYAN_ERR_PROTOCOL or BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_ledger_pool_take(struct by_ledger_pool *pool, const void *bytes, size_t length);
-/* Compares the ledgers of each membership of which this process has one; `formed` says which processes have which ranks
- * now. BANYAN_ERR_PROTOCOL: one is malformed; _NO_MEMORY. */
+/* Compares the ledgers of each membership of which this process has one. `formed` is the new membership, which defines
+ * the ranks. Returns BANYAN_ERR_PROTOCOL if a ledger is malformed, or BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_ledger_pool_compare(const struct by_ledger_pool *pool,
                                                        const struct by_membership *formed, struct by_arena *arena,
                                                        struct by_interrupted_calls *out);
-/* Of a call of a communicator that processes confirmed once it had completed, with this number in that membership;
- * `begun`: on this process. All processes with a ledger of the membership come to the same verdict. */
+/* Decides about call `number` of a communicator in a membership, where processes confirmed each call after it
+ * completed; `begun` says whether this process began it. All processes with a ledger of the membership come to the same
+ * verdict. */
 enum by_verdict by_interrupted_calls_judge(const struct by_interrupted_calls *calls, uint64_t membership,
                                            uint32_t communicator, uint32_t number, bool begun);
-/* Whether others had begun a call of this communicator that the process that has `rank` now had not, and that is
- * withdrawn. */
+/* Whether a call of this communicator is withdrawn that others had begun, but not the process that now has `rank`. */
 bool by_interrupted_calls_lack(const struct by_interrupted_calls *calls, uint32_t communicator, uint32_t rank);
-/* All members are known to have all of them, and they were compared. */
+/* Drops all ledgers, once all members are known to hold and to have compared them. */
 void by_ledger_pool_drop(struct by_ledger_pool *pool);
 
 #endif

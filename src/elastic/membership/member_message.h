@@ -7,65 +7,71 @@
 #include "handle.h"
 
 enum by_member_frame {
-  BY_MEMBER_PAXOS = 1, /* see paxos_message.h, but for a WELCOME */
-  BY_MEMBER_JOIN,      /* empty: the sender wants to join the receiver's group, and asks again until it has an answer */
-  BY_MEMBER_WELCOME,   /* by_member_welcome: the sender of a JOIN is in the next membership */
-  BY_MEMBER_AWAY,      /* a text: the receiver of a JOIN is in no group */
-  BY_MEMBER_LATE,      /* the number of a membership: others wait for the receiver's program */
-  BY_MEMBER_ASK,       /* empty: does the receiver's process run? */
-  BY_MEMBER_HERE,      /* empty: it does */
-  BY_MEMBER_SUSPICION, /* by_member_suspicion: a member does not answer the sender. Does it answer the receiver? */
-  BY_MEMBER_SUSPICION_SHARED, /* by_member_suspicion: it does not */
-  BY_MEMBER_FORMS,   /* by_member_list: the sender forms a membership from it. Does the receiver's list differ? */
-  BY_MEMBER_DIFFERS, /* by_member_list: lists under its name differ, as the text says, so none is formed */
+  BY_MEMBER_PAXOS = 1, /* A message of paxos_message.h other than a WELCOME. */
+  BY_MEMBER_JOIN,    /* Empty. The sender wants to join the receiver's group, and repeats this until it is answered. */
+  BY_MEMBER_WELCOME, /* A by_member_welcome: the sender of a JOIN is in the next membership. */
+  BY_MEMBER_AWAY,    /* A text: the receiver of a JOIN cannot admit its sender. */
+  BY_MEMBER_LATE,    /* The number of a membership whose members wait for the receiver's program. */
+  BY_MEMBER_ASK,     /* Empty. Asks whether the receiver's process runs. */
+  BY_MEMBER_HERE,    /* Empty. The answer to ASK: the process runs. */
+  /* A by_member_suspicion: asks whether a member that does not answer the sender answers the receiver. */
+  BY_MEMBER_SUSPICION,
+  /* A by_member_suspicion, as an answer: the member does not answer the sender of this, either. */
+  BY_MEMBER_SUSPICION_SHARED,
+  /* A by_member_list from which the sender forms a membership: asks whether the receiver's list differs. */
+  BY_MEMBER_FORMS,
+  /* A by_member_list whose text says how lists under its name differ, so that no membership is formed. */
+  BY_MEMBER_DIFFERS,
 };
 
 enum { BY_WELCOME_HANDLES = 64, BY_AWAY_MOST = 1024 };
 
-/* Who connects. */
+/* The first message on a connection, in both directions. */
 struct by_member_hello {
-  struct by_fingerprint to; /* of the process that the sender wants to reach; zeros of one that was connected to */
-  const char *handle;       /* of the sender */
-  const uint8_t *statement; /* of its host's agent, see statement.h; borrowed from the bytes when read */
-  size_t statement_length;  /* 0: there is none */
+  struct by_fingerprint to; /* Process that the connecting side wants to reach; zeros from the accepting side. */
+  const char *handle;       /* Handle of the sender. */
+  /* Statement of the agent of the sender's host (statement.h); when read, borrowed from the message. */
+  const uint8_t *statement;
+  size_t statement_length; /* Bytes of the statement; 0 if there is none. */
 };
 void by_member_hello_write(struct by_writer *writer, const struct by_member_hello *hello);
-/* The handle's text goes to the arena, and is not parsed. BANYAN_ERR_PROTOCOL. */
+/* Reads a hello; the handle's text is allocated in the arena, and is not parsed. Returns BANYAN_ERR_PROTOCOL if it is
+ * malformed. */
 BANYAN_CHECK enum banyan_status by_member_hello_read(const void *bytes, size_t length, struct by_arena *arena,
                                                      struct by_member_hello *out);
 
-/* A member that does not answer, of the membership with this number. */
+/* A member that does not answer: `rank` of the membership `number`. */
 struct by_member_suspicion {
   uint64_t number;
   uint32_t rank;
 };
 enum { BY_SUSPICION_BYTES = 12 };
 void by_member_suspicion_write(struct by_writer *writer, const struct by_member_suspicion *suspicion);
-/* BANYAN_ERR_PROTOCOL. */
+/* Returns BANYAN_ERR_PROTOCOL if the message is malformed. */
 BANYAN_CHECK enum banyan_status by_member_suspicion_read(const void *bytes, size_t length,
                                                          struct by_member_suspicion *out);
 
-/* From which list a process forms a membership. */
+/* Identifies the list from which a process forms a membership. */
 struct by_member_list {
-  uint64_t name;   /* the hash of the membership's name */
-  uint64_t number; /* of the membership */
+  uint64_t name;   /* Hash of the membership's name. */
+  uint64_t number; /* Number of the membership. */
   const char *text;
 };
-enum { BY_MEMBER_LIST_TEXT = 640 /* bytes, with the NUL */ };
+enum { BY_MEMBER_LIST_TEXT = 640 /* Maximum bytes of the text, with the NUL. */ };
 void by_member_list_write(struct by_writer *writer, const struct by_member_list *list);
-/* The text goes to the arena. BANYAN_ERR_PROTOCOL. */
+/* Reads a list; the text is allocated in the arena. Returns BANYAN_ERR_PROTOCOL if it is malformed. */
 BANYAN_CHECK enum banyan_status by_member_list_read(const void *bytes, size_t length, struct by_arena *arena,
                                                     struct by_member_list *out);
 
-/* A paxos WELCOME, and how members of the new membership are reached. Its first one is among them. */
+/* A Paxos WELCOME with handles of members of the new membership, including its first one. */
 struct by_member_welcome {
-  uint32_t n; /* up to BY_WELCOME_HANDLES */
+  uint32_t n; /* Number of handles, at most BY_WELCOME_HANDLES. */
   const char *handles[BY_WELCOME_HANDLES];
-  const void *paxos; /* see by_paxos_welcome_read; borrowed */
+  const void *paxos; /* Message for by_paxos_welcome_read, borrowed. */
   size_t length;
 };
 void by_member_welcome_write(struct by_writer *writer, const struct by_member_welcome *welcome);
-/* The same. */
+/* Reads a welcome; handles are allocated in the arena. Returns BANYAN_ERR_PROTOCOL if it is malformed. */
 BANYAN_CHECK enum banyan_status by_member_welcome_read(const void *bytes, size_t length, struct by_arena *arena,
                                                        struct by_member_welcome *out);
 

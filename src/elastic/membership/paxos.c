@@ -9,14 +9,14 @@
 #include "paxos_object.h"
 
 enum {
-  FOLLOWS = 2,     /* and those that it gives another member's round, more than that needs to ask all */
-  WAITS = 2,       /* timers that a member waits for one coordinator */
-  TIMERS_MOST = 20 /* then the machine ends */
+  FOLLOWS = 2, /* Timers that a member allows another member's round; more than the round needs to ask all members. */
+  WAITS = 2,   /* Timers for which a member waits for one coordinator. */
+  TIMERS_MOST = 20 /* Maximum timers of a change, after which the machine ends. */
 };
 
 /* ---- who proposes */
 
-/* The first member that is believed alive; the next after some waiting, and so on. */
+/* Returns the first member that is believed alive; after waiting, the next one, and so on. */
 static uint32_t find_coordinator(const struct by_paxos *paxos) {
   uint32_t skip = paxos->waits / WAITS, first = paxos->config.self;
   for (uint32_t i = 0; i < paxos->n; i++) {
@@ -38,7 +38,7 @@ static enum banyan_status act(struct by_paxos *paxos) {
   return report(paxos, coordinator);
 }
 
-/* After something became known. */
+/* Reconsiders who proposes, or counts votes, after something became known. */
 static enum banyan_status consider(struct by_paxos *paxos) {
   uint32_t proposer = (uint32_t)(paxos->promised % paxos->n);
   bool proposer_lost = !paxos->promised || by_rank_set_has(&paxos->view.dead, proposer) ||
@@ -70,10 +70,10 @@ static enum banyan_status refuse(struct by_paxos *paxos, uint32_t from, uint64_t
       paxos, from, (struct by_paxos_message){.kind = BY_PAXOS_REFUSED, .ballot = ballot, .accepted = paxos->promised});
 }
 
-/* Somebody else proposes with a ballot that is not below any promised one. */
+/* Follows the round of another member, whose ballot is not below a promised one. */
 static void follow(struct by_paxos *paxos, uint64_t ballot) {
   if (paxos->state == BY_PAXOS_QUIET)
-    by_paxos_arm(paxos); /* else the timer goes on, so that rounds of others cannot delay the end */
+    by_paxos_arm(paxos); /* In other states the timer keeps running, so that rounds of others cannot delay the end. */
   if (ballot > paxos->promised || paxos->state == BY_PAXOS_QUIET) {
     paxos->state = BY_PAXOS_WAITING;
     paxos->followed = FOLLOWS;
@@ -136,7 +136,7 @@ static enum banyan_status handle_excluded(struct by_paxos *paxos, uint32_t from,
   return by_paxos_reply(paxos, from, (struct by_paxos_message){.kind = BY_PAXOS_GONE});
 }
 
-/* Once the successor is known: what members that do not know it want is an answer. */
+/* Handles messages once the successor is known: members that do not know it are told. */
 static enum banyan_status handle_late(struct by_paxos *paxos, uint32_t from, const struct by_paxos_message *message) {
   switch (message->kind) {
   case BY_PAXOS_REPORT:
@@ -161,7 +161,8 @@ static enum banyan_status handle(struct by_paxos *paxos, uint32_t from, const st
     if (message->ballot % paxos->n != from)
       return by_fail(BANYAN_ERR_PROTOCOL, "rank %u uses ballot %llu, which is rank %llu's", from,
                      (unsigned long long)message->ballot, (unsigned long long)message->ballot % paxos->n);
-    if (by_rank_set_has(&message->view.dead, paxos->config.self)) return BANYAN_OK; /* which is wrong */
+    /* The sender wrongly believes this process dead. */
+    if (by_rank_set_has(&message->view.dead, paxos->config.self)) return BANYAN_OK;
     by_rank_set_merge(&paxos->view.dead, &message->view.dead);
     return message->kind == BY_PAXOS_PREPARE ? handle_prepare(paxos, from, message)
                                              : handle_accept(paxos, from, message);
@@ -202,7 +203,7 @@ enum banyan_status by_paxos_timer(struct by_paxos *paxos) {
     return BANYAN_OK;
   }
   if (paxos->state != BY_PAXOS_WAITING) return by_paxos_ask_again(paxos);
-  if (paxos->followed) { /* its round is given a time */
+  if (paxos->followed) { /* The other member's round has time left. */
     paxos->followed--;
     by_paxos_wait(paxos);
     return report(paxos, (uint32_t)(paxos->promised % paxos->n));
@@ -269,9 +270,9 @@ enum banyan_status by_paxos_remind(struct by_paxos *paxos, uint32_t rank) {
   }
 }
 
-/* Whether no process that was excluded can go on by itself any more, or has done so. If there were such, that is known
- * only while a founder lives, since none of them can have decided anything without the proof of all founders' deaths.
- * So the first to know notifies the others. */
+/* Marks the membership as settled once no excluded process can continue, or have continued, without it. Only a founder
+ * can know that: excluded processes could have decided something only with proof that all founders are dead. So the
+ * first member to know notifies the others. */
 static enum banyan_status check_settled(struct by_paxos *paxos) {
   const struct by_membership *membership = paxos->membership;
   bool founder = membership->members[paxos->config.self].flags & BY_MEMBER_FOUNDER;

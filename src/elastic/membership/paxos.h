@@ -12,25 +12,26 @@
 #include "paxos_message.h"
 
 enum by_paxos_state {
-  BY_PAXOS_QUIET,     /* no change is wanted */
-  BY_PAXOS_WAITING,   /* for another member's decision, or before the next attempt */
-  BY_PAXOS_PREPARING, /* has asked for promises */
-  BY_PAXOS_ACCEPTING, /* has proposed */
-  BY_PAXOS_CLOSED,    /* knows the successor; answers members that do not */
-  BY_PAXOS_ENDED      /* was excluded, or found no quorum; answers only that it has */
+  BY_PAXOS_QUIET,     /* No change was requested. */
+  BY_PAXOS_WAITING,   /* Waits for another member's decision, or before its own next attempt. */
+  BY_PAXOS_PREPARING, /* Has asked for promises. */
+  BY_PAXOS_ACCEPTING, /* Has proposed a successor. */
+  BY_PAXOS_CLOSED,    /* Knows the successor, and tells members that do not. */
+  BY_PAXOS_ENDED      /* Was excluded, or found no quorum; confirms only that it was excluded. */
 };
 
 struct by_paxos_config {
-  const struct by_membership *membership; /* borrowed; must outlive the machine */
+  const struct by_membership *membership; /* Borrowed; must outlive the machine. */
   uint32_t self;
-  uint64_t seed;                 /* of random delays */
-  uint8_t root[BY_SECRET_BYTES]; /* secret random bytes, from which the secrets of own proposals are derived */
-  uint64_t delay;                /* of the timer, before a member is asked again first; of any unit */
-  /* To a member. The bytes are valid during the call. */
+  uint64_t seed; /* Seed of random delays. */
+  /* Secret random bytes from which the secrets of this member's proposals are derived. */
+  uint8_t root[BY_SECRET_BYTES];
+  uint64_t delay; /* Shortest delay of the timer, before a member is asked again; any unit. */
+  /* Sends a message to a member. The bytes are valid during the call. */
   void (*send)(void *context, uint32_t to, const void *message, size_t length);
-  /* A WELCOME to a newcomer. */
+  /* Sends a WELCOME to a newcomer. */
   void (*welcome)(void *context, const struct by_fingerprint *to, const void *message, size_t length);
-  /* by_paxos_timer is to be called after so long; a timer set before is forgotten. */
+  /* Sets the only timer: by_paxos_timer is to be called after `delay`. It replaces an earlier one. */
   void (*set_timer)(void *context, uint64_t delay);
   /* This process is in the successor, and must enter no other. It keeps the machine for members that learn late, at
    * least until the new membership has met. */
@@ -53,36 +54,37 @@ void by_paxos_destroy(struct by_paxos *paxos);
  * BANYAN_ERR_PROTOCOL: it is malformed or about another membership, and nothing has changed; _NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_paxos_receive(struct by_paxos *paxos, uint32_t from, const void *message,
                                                  size_t length);
-/* The rest returns BANYAN_OK or BANYAN_ERR_NO_MEMORY. Only this one starts a change where there is none: what else
- * becomes known waits for it, or for another member's. The successor may have the same members. */
+/* Requests a change. The functions below return BANYAN_OK or BANYAN_ERR_NO_MEMORY. Only this one starts a change; what
+ * the others report waits for it, or for another member's request. The successor may have the same members. */
 BANYAN_CHECK enum banyan_status by_paxos_request(struct by_paxos *paxos);
 BANYAN_CHECK enum banyan_status by_paxos_timer(struct by_paxos *paxos);
-/* A member seems to know the successor, since it sends about that: asks it. */
+/* Asks a member for the successor, about which it has sent a message. */
 BANYAN_CHECK enum banyan_status by_paxos_ask(struct by_paxos *paxos, uint32_t rank);
-/* A member does not answer. It is excluded if it makes no promise either, or if most others suspect it. */
+/* Reports that a member does not answer. It is excluded if it makes no promise, or if most others suspect it. */
 BANYAN_CHECK enum banyan_status by_paxos_suspect(struct by_paxos *paxos, uint32_t rank);
-/* A launcher, an agent or the host's kernel has seen the end of this member's process. This must be true. */
+/* Reports that a launcher, an agent or the host's kernel has seen the end of this member's process. This must be true.
+ */
 BANYAN_CHECK enum banyan_status by_paxos_dead(struct by_paxos *paxos, uint32_t rank);
-/* This member wants to leave. It votes until a successor without it is decided, and ends then. */
+/* Notes that this member wants to leave. It votes until a successor without it is decided, and then ends. */
 BANYAN_CHECK enum banyan_status by_paxos_leave(struct by_paxos *paxos);
-/* A newcomer asks to join. It is to ask again until it receives a WELCOME. BANYAN_ERR_CLOSED: the successor is decided
- * without it, and it must ask a member of that. */
+/* Handles a newcomer's request to join. The newcomer repeats it until it receives a WELCOME. Returns BANYAN_ERR_CLOSED
+ * if a successor without it is decided; then it must ask a member of the successor. */
 BANYAN_CHECK enum banyan_status by_paxos_join(struct by_paxos *paxos, const struct by_fingerprint *newcomer);
-/* A newcomer is not interested any more, or has died. */
+/* Removes a newcomer that no longer wants to join or has died. */
 void by_paxos_withdraw(struct by_paxos *paxos, const struct by_fingerprint *newcomer);
-/* A suspected member answers again. */
+/* Reports that a suspected member answers again. */
 void by_paxos_trust(struct by_paxos *paxos, uint32_t rank);
-/* A member can be reached, and what was sent to it before may be lost: sends again what it has not answered. */
+/* Resends to a member what it has not answered, since it can be reached again and messages may have been lost. */
 BANYAN_CHECK enum banyan_status by_paxos_remind(struct by_paxos *paxos, uint32_t rank);
-/* All members of the machine's membership have met in it. */
+/* Reports that all members of the machine's membership have met. */
 BANYAN_CHECK enum banyan_status by_paxos_formed(struct by_paxos *paxos);
-/* A process that was excluded before has ended, or its death is proven. Others are ignored. */
+/* Reports that an excluded process has ended or is proven dead. Other processes are ignored. */
 BANYAN_CHECK enum banyan_status by_paxos_gone(struct by_paxos *paxos, const struct by_fingerprint *fingerprint);
 
 enum by_paxos_state by_paxos_state(const struct by_paxos *paxos);
-/* What a change that is under way waits for. `text` holds BY_QUORUM_TEXT bytes. Returns `text`. */
+/* Describes what a change in progress waits for. `text` holds BY_QUORUM_TEXT bytes. Returns `text`. */
 const char *by_paxos_explain(const struct by_paxos *paxos, char *text);
-/* The successor, also for a member that is not in it; NULL unless the state is BY_PAXOS_CLOSED. Borrowed. */
+/* Returns the successor, borrowed, also if this member is not in it; NULL unless the state is BY_PAXOS_CLOSED. */
 const struct by_successor *by_paxos_decision(const struct by_paxos *paxos);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REASON_BYTES = 1024, SHIFT_MOST = 6 /* of the timer: the longest is 64 times the first */ };
+enum { REASON_BYTES = 1024, SHIFT_MOST = 6 /* The longest delay of the timer is 2^SHIFT_MOST times the shortest. */ };
 
 /* ---- values */
 
@@ -66,10 +66,10 @@ enum banyan_status by_paxos_reply(struct by_paxos *paxos, uint32_t to, struct by
   return BANYAN_OK;
 }
 
-/* A proposer asks again after a short while, since a message may be lost, then after two and four times that. Others
- * wait four times as long from the start, and longer once they have begun rounds in vain, so that a round is not
- * overtaken before it has asked often enough. It grows with the change, too, and is random, so that proposers that
- * collide come apart. */
+/* A proposer asks again after a short delay, since a message may be lost, then after two and four times that. Others
+ * wait four times as long from the start, and longer after own rounds have failed, so that a round is not preempted
+ * before it has asked often enough. The delay also grows with the duration of the change, and is random, so that
+ * colliding proposers separate. */
 void by_paxos_arm(struct by_paxos *paxos) {
   bool proposes = paxos->state == BY_PAXOS_PREPARING || paxos->state == BY_PAXOS_ACCEPTING;
   uint32_t shift = (proposes ? paxos->asks : 2 + paxos->rounds) + paxos->timers / 4;
@@ -90,7 +90,7 @@ void by_paxos_end(struct by_paxos *paxos, enum by_paxos_state state, const char 
   paxos->config.ended(paxos->config.context, text);
 }
 
-/* Members that seem to answer, if not all do. */
+/* Finds the members that seem to answer. Returns false if all do, or memory is exhausted. */
 static bool find_answering(const struct by_paxos *paxos, struct by_rank_set *out) {
   bool all = true;
   if (by_rank_set_init(out, paxos->membership->n) != BANYAN_OK) return false;
@@ -181,7 +181,8 @@ enum banyan_status by_paxos_learn(struct by_paxos *paxos, const void *bytes, siz
     paxos->state = BY_PAXOS_CLOSED;
     paxos->config.decided(paxos->config.context, &paxos->successor);
   } else {
-    by_paxos_end_excluded(paxos, BY_PAXOS_CLOSED, paxos->successor.name); /* and answers others */
+    /* The machine continues to tell other members. */
+    by_paxos_end_excluded(paxos, BY_PAXOS_CLOSED, paxos->successor.name);
   }
   return BANYAN_OK;
 }

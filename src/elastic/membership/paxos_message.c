@@ -8,7 +8,7 @@
 
 enum { BALLOT = 1, ACCEPTED = 2, VALUE = 4, DEAD = 8, VIEW = 16 };
 
-/* Which parts follow the kind and the number, in this order. */
+/* The parts that follow the kind and the number of a message, in this order. */
 static const uint8_t parts_of[] = {
     [BY_PAXOS_REPORT] = VIEW,
     [BY_PAXOS_PREPARE] = BALLOT | DEAD,

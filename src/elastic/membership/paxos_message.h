@@ -6,58 +6,58 @@
 #include "successor.h"
 
 enum by_paxos_kind {
-  BY_PAXOS_REPORT = 1, /* to the coordinator: what the sender knows; a change is wanted */
-  BY_PAXOS_PREPARE,    /* ballot, dead */
-  BY_PAXOS_PROMISE,    /* ballot, accepted, value, and what the sender knows */
-  BY_PAXOS_ACCEPT,     /* ballot, dead, value */
-  BY_PAXOS_ACCEPTED,   /* ballot */
-  BY_PAXOS_REFUSED,    /* ballot, and the higher one that was promised as `accepted` */
-  BY_PAXOS_DECIDED,    /* value */
-  BY_PAXOS_EXCLUDED,   /* to one that is not in the successor: its name as value */
-  BY_PAXOS_GONE,       /* the answer to that: the sender has ended */
-  BY_PAXOS_NOTICE,     /* what the sender knows; no change is wanted */
-  BY_PAXOS_WELCOME,    /* to a newcomer, which does not know the predecessor; see below */
+  BY_PAXOS_REPORT = 1, /* To the coordinator: a change is wanted. Has the sender's view. */
+  BY_PAXOS_PREPARE,    /* Has the ballot and the dead members. */
+  BY_PAXOS_PROMISE,    /* Has the ballot, the accepted ballot and value, and the sender's view. */
+  BY_PAXOS_ACCEPT,     /* Has the ballot, the dead members and the value. */
+  BY_PAXOS_ACCEPTED,   /* Has the ballot. */
+  BY_PAXOS_REFUSED,    /* Has the ballot, and as `accepted` the higher one that was promised. */
+  BY_PAXOS_DECIDED,    /* Has the value. */
+  BY_PAXOS_EXCLUDED,   /* To a member that is not in the successor. Has the successor's name as value. */
+  BY_PAXOS_GONE,       /* The answer to EXCLUDED: the sender has ended. */
+  BY_PAXOS_NOTICE,     /* Has the sender's view; no change is wanted. */
+  BY_PAXOS_WELCOME,    /* To a newcomer, which does not know the predecessor; see by_paxos_welcome_write. */
 };
 
 enum { BY_NEWCOMERS_MOST = 4096 };
-/* Ballots are below this. */
+/* Upper limit, exclusive, of ballots. */
 #define BY_BALLOT_MOST (1ull << 48)
 
-/* What a member knows of others. */
+/* What a member knows about others. */
 struct by_paxos_view {
-  struct by_rank_set suspected; /* silent, or unreachable from the member */
-  struct by_rank_set dead;      /* proven by a launcher, an agent or the host's kernel */
-  struct by_rank_set leaving;   /* on their own wish */
-  struct by_rank_set gone;      /* of those that were excluded before: ended or dead; counted from 0 */
-  bool settled;                 /* the membership is, see paxos.h */
+  struct by_rank_set suspected; /* Members that do not answer or cannot be reached. */
+  struct by_rank_set dead;      /* Members whose end a launcher, an agent or the host's kernel has seen. */
+  struct by_rank_set leaving;   /* Members that want to leave. */
+  struct by_rank_set gone;      /* Excluded processes that have ended or died; the first excluded one is 0. */
+  bool settled;                 /* The membership is settled: no excluded process can continue without it. */
   uint32_t n_newcomers;
-  struct by_fingerprint *newcomers; /* want to join; owned by the view */
+  struct by_fingerprint *newcomers; /* Processes that want to join; owned by the view. */
 };
 
-/* Empty sets. BANYAN_ERR_NO_MEMORY. All zeros may be given to fini. */
+/* Makes a view with empty sets. May return BANYAN_ERR_NO_MEMORY. A zero-initialised view may be passed to fini. */
 BANYAN_CHECK enum banyan_status by_paxos_view_init(struct by_paxos_view *view, const struct by_membership *membership);
 void by_paxos_view_fini(struct by_paxos_view *view);
-/* Adds one that is not in the list yet. Returns whether it was added: there may be too many, or no memory. */
+/* Adds a newcomer. Returns whether it was added: false if it is listed, there are too many, or memory is exhausted. */
 bool by_paxos_view_add(struct by_paxos_view *view, const struct by_fingerprint *newcomer);
 
 struct by_paxos_message {
   enum by_paxos_kind kind;
-  uint64_t number; /* of the membership whose successor this is about */
+  uint64_t number; /* Number of the membership whose successor is decided. */
   uint64_t ballot, accepted;
-  const void *value; /* borrowed */
-  size_t length;     /* of the value */
+  const void *value; /* Borrowed. */
+  size_t length;     /* Bytes of the value. */
   struct by_paxos_view view;
 };
 
-/* Of the view, only what the kind needs is written. */
+/* Encodes a message with the parts of the view that its kind needs. */
 void by_paxos_message_write(struct by_writer *writer, const struct by_paxos_message *message);
-/* BANYAN_ERR_PROTOCOL: it is malformed, or about another membership. Afterwards the view needs by_paxos_view_fini, if
- * it succeeded. The value is not read. Not for a WELCOME. */
+/* Decodes a message other than a WELCOME; the value is not decoded. Returns BANYAN_ERR_PROTOCOL if it is malformed or
+ * about another membership. After success, the view needs by_paxos_view_fini. */
 BANYAN_CHECK enum banyan_status by_paxos_message_read(const void *bytes, size_t length,
                                                       const struct by_membership *membership,
                                                       struct by_paxos_message *out);
 
-/* A WELCOME: the number of the predecessor, the new membership and its secret. */
+/* Encode and decode a WELCOME: the number of the predecessor, the new membership and its secret. */
 void by_paxos_welcome_write(struct by_writer *writer, uint64_t number, const struct by_membership *membership,
                             const uint8_t secret[BY_SECRET_BYTES]);
 BANYAN_CHECK enum banyan_status by_paxos_welcome_read(const void *bytes, size_t length, uint64_t *number,

@@ -6,19 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ASKS = 4 /* times that members are asked before the round goes on without them */ };
+enum { ASKS = 4 /* Number of times that members are asked before the round proceeds without them. */ };
 
 static bool has_quorum(const struct by_paxos *paxos, const struct by_rank_set *votes, const struct by_rank_set *dead) {
   return by_quorum_holds(paxos->membership->rule, votes, dead);
 }
 
-/* A quorum that this round's list of the dead does not show: it takes another round, since the members that vote must
- * know whose messages they discard. */
+/* Whether there is a quorum only by deaths that became known during the round. Then another round is needed, since
+ * voters must know whose messages they discard. */
 static bool needs_round(const struct by_paxos *paxos) {
   return !has_quorum(paxos, &paxos->votes, &paxos->ballot_dead) && has_quorum(paxos, &paxos->votes, &paxos->view.dead);
 }
 
-/* Two members are not enough: between them the deadline of calls decides. */
+/* Whether most of the others, and at least two members, suspect a member. Between two members, the deadline of calls
+ * decides. */
 static bool is_avoided(const struct by_paxos *paxos, uint32_t rank) {
   uint32_t others = by_rank_set_count(&paxos->votes) - by_rank_set_has(&paxos->votes, rank);
   return rank != paxos->config.self && paxos->suspicions[rank] >= 2 && 2 * paxos->suspicions[rank] > others;
@@ -39,7 +40,8 @@ static enum banyan_status derive_secret(const struct by_paxos *paxos, uint8_t *o
   return BANYAN_OK;
 }
 
-/* Members whose promise arrived stay, except those that want to leave or that most suspect. */
+/* Keeps the members whose promise arrived, except those that want to leave or, if `avoid`, that most members suspect.
+ */
 static void choose_members(struct by_paxos *paxos, struct by_successor *successor, bool avoid) {
   for (uint32_t i = 0; i < paxos->n; i++) {
     by_rank_set_remove(&successor->kept, i);
@@ -84,7 +86,7 @@ static enum banyan_status encode(const struct by_successor *successor, struct by
   return BANYAN_OK;
 }
 
-/* A successor of one's own. BANYAN_ERR_ARGUMENT if there can be none. */
+/* Proposes this member's own successor. Returns BANYAN_ERR_ARGUMENT if none is possible. */
 static enum banyan_status make_proposal(struct by_paxos *paxos) {
   struct by_successor successor;
   BY_TRY(by_successor_init(&successor, paxos->membership));
@@ -95,8 +97,9 @@ static enum banyan_status make_proposal(struct by_paxos *paxos) {
   return status;
 }
 
-/* Of a successor that somebody proposed before. Its members vote, and those that leave. All others that made a promise
- * do so only if there is no quorum without them, since the successor's secret is not meant for them. */
+/* Finds the voters for a successor that another member proposed before: its members, and those that leave. Other
+ * members that promised vote only if there is no quorum without them, since they must not learn the successor's secret.
+ */
 static enum banyan_status find_targets(struct by_paxos *paxos) {
   struct by_successor successor;
   struct by_rank_set answering;
@@ -118,7 +121,7 @@ static enum banyan_status find_targets(struct by_paxos *paxos) {
   return status;
 }
 
-/* The request of the round, to members from `first` to before `end` whose votes are missing. */
+/* Sends the round's request to members in [first, end) whose votes are missing. */
 static enum banyan_status send_request(struct by_paxos *paxos, uint32_t first, uint32_t end) {
   struct by_paxos_message message = {
       .kind = BY_PAXOS_PREPARE, .ballot = paxos->ballot, .view.dead = paxos->ballot_dead};
@@ -171,8 +174,8 @@ static enum banyan_status propose(struct by_paxos *paxos) {
   return check_acceptances(paxos);
 }
 
-/* Those that most of the others suspect would be left out also if they answered, so they are not waited for: this
- * process may notice later than the others that a host has vanished. */
+/* Whether all members have answered that are waited for. Members that most others suspect would be excluded even if
+ * they answered, so they are not waited for: this process may notice a vanished host later than the others. */
 static bool all_answered(const struct by_paxos *paxos) {
   for (uint32_t i = 0; i < paxos->n; i++)
     if (!by_rank_set_has(&paxos->votes, i) && !by_rank_set_has(&paxos->view.dead, i) &&

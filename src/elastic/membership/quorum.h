@@ -11,9 +11,9 @@
 #include "rank_set.h"
 
 enum by_quorum_rule {
-  BY_QUORUM_MAJORITY,  /* by majority only */
-  BY_QUORUM_SURVIVORS, /* by majority or by proof */
-  BY_QUORUM_NONE,      /* any member, so that all parts of a divided network go on, each as a job of its own */
+  BY_QUORUM_MAJORITY,  /* By majority only. */
+  BY_QUORUM_SURVIVORS, /* By majority or by proof. */
+  BY_QUORUM_NONE,      /* Any member, so that all parts of a divided network continue as separate jobs. */
   BY_QUORUM_RULES
 };
 

@@ -4,9 +4,9 @@
 
 #include "bytes.h"
 
-/* All zeros is the empty set of no ranks. */
+/* Zero-initialised, it has no ranks. */
 struct by_rank_set {
-  uint32_t n; /* ranks that may be in it */
+  uint32_t n; /* Upper limit, exclusive, of ranks in the set. */
   uint64_t *words;
 };
 
@@ -18,7 +18,7 @@ void by_rank_set_clear(struct by_rank_set *set);
 static inline bool by_rank_set_has(const struct by_rank_set *set, uint32_t rank) {
   return rank < set->n && set->words[rank / 64] >> rank % 64 & 1;
 }
-/* The rank must be below n, here and in remove. Returns whether it was not in the set. */
+/* Adds a rank, which must be below n. Returns whether it was not in the set. */
 static inline bool by_rank_set_add(struct by_rank_set *set, uint32_t rank) {
   uint64_t *word = &set->words[rank / 64], bit = 1ull << rank % 64;
   bool fresh = !(*word & bit);

@@ -10,12 +10,13 @@
 struct suspect {
   LIST_ENTRY(suspect) entry;
   uint32_t rank;
-  uint64_t asked_at;         /* first, by this process for a call of its own; 0: not */
-  uint64_t spread_at;        /* when it begins to question others; UINT64_MAX: it does not, or has begun */
-  uint64_t share_at;         /* when those that question this process get their answer; UINT64_MAX: nobody does */
-  bool spread, stopped;      /* others are questioned; most of them agree */
-  struct by_rank_set shared; /* members that do not hear of it either, this one too */
-  struct by_rank_set asking; /* those that want to know */
+  uint64_t asked_at;  /* When this process first asked the member for a call of its own (ns); 0 if it did not. */
+  uint64_t spread_at; /* When this process begins to question others (ns); UINT64_MAX if it does not, or has begun. */
+  uint64_t share_at;  /* When this process answers the members in `asking` (ns); UINT64_MAX if there are none. */
+  /* Whether others are questioned, and whether most of them agree that the member is stopped. */
+  bool spread, stopped;
+  struct by_rank_set shared; /* Members that receive no answer, including this one. */
+  struct by_rank_set asking; /* Members that asked this process about the suspect. */
 };
 
 struct by_suspicion {
@@ -54,7 +55,7 @@ static struct suspect *find(const struct by_suspicion *suspicion, uint32_t rank)
   return suspect;
 }
 
-/* NULL: out of memory; then the deadline of calls decides. */
+/* Returns NULL if memory is exhausted; then the deadline of calls decides. */
 static struct suspect *find_or_make(struct by_suspicion *suspicion, uint32_t rank) {
   struct suspect *suspect = find(suspicion, rank);
   if (suspect) return suspect;
@@ -83,14 +84,15 @@ static bool is_other(const struct by_suspicion *suspicion, uint32_t rank) {
   return rank < suspicion->config.n && rank != suspicion->config.self;
 }
 
-/* Those that wait for the same member begin one after the other, within a second: who is questioned meanwhile leaves it
- * at that. */
+/* Returns a delay (ns) below one second, different for each member that waits for `rank`. A member that is questioned
+ * meanwhile does not begin to question others itself. */
 static uint64_t turn_of(const struct by_suspicion *suspicion, uint32_t rank) {
   uint64_t n = suspicion->config.n, place = (suspicion->config.self + n - rank) % n;
   return place * BY_SECOND / n;
 }
 
-/* As calls ask at times that are not exact, a little less is enough. */
+/* Whether a call has waited for about the configured silence; a sixteenth less is enough, since calls ask at inexact
+ * times. */
 static bool has_waited(const struct by_suspicion *suspicion, const struct suspect *suspect, uint64_t now) {
   uint64_t silence = suspicion->config.silence;
   return now - suspect->asked_at >= silence - silence / 16;
@@ -99,7 +101,7 @@ static bool has_waited(const struct by_suspicion *suspicion, const struct suspec
 void by_suspicion_waits(struct by_suspicion *suspicion, uint64_t now, uint64_t since, uint32_t rank) {
   struct suspect *suspect = is_other(suspicion, rank) ? find_or_make(suspicion, rank) : NULL;
   if (!suspect || suspect->stopped) return;
-  if (!suspect->asked_at || suspect->asked_at < since) { /* it has taken part in calls since */
+  if (!suspect->asked_at || suspect->asked_at < since) { /* The member has taken part in calls since it was asked. */
     suspect->asked_at = now;
     suspect->spread_at = UINT64_MAX;
     suspect->spread = false;
@@ -128,7 +130,7 @@ void by_suspicion_questioned(struct by_suspicion *suspicion, uint64_t now, uint3
     suspicion->config.ask(suspicion->config.context, rank);
     suspect->share_at = now + suspicion->config.answer_timeout;
   }
-  suspect->spread_at = UINT64_MAX; /* until the call asks again */
+  suspect->spread_at = UINT64_MAX; /* Do not question others until a call asks again. */
   set_timer(suspicion);
 }
 

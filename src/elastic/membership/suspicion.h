@@ -16,16 +16,17 @@
 #include "rank_set.h"
 
 struct by_suspicion_config {
-  uint32_t n, self;                 /* members of the membership */
-  uint64_t silence, answer_timeout; /* ns */
-  /* A question to this member, whose process answers at once. */
+  uint32_t n, self; /* Number of members, and this process's rank. */
+  /* Nanoseconds without an answer before others are questioned, and for an answer on behalf of others. */
+  uint64_t silence, answer_timeout;
+  /* Asks a member whether it runs; its process answers at once. */
   void (*ask)(void *context, uint32_t rank);
-  /* To all members but this one and `rank`: by_suspicion_questioned is to be called there. */
+  /* Questions all members except this one and `rank`, which call by_suspicion_questioned. */
   void (*spread)(void *context, uint32_t rank);
-  /* `rank` does not answer here either, which `to` wants to know: by_suspicion_shared is to be called there. */
+  /* Tells `to`, which asked, that `rank` does not answer here either; `to` calls by_suspicion_shared. */
   void (*share)(void *context, uint32_t to, uint32_t rank);
   void (*stopped)(void *context, uint32_t rank);
-  /* by_suspicion_timer is to be called then; a time that was set before is forgotten. */
+  /* Sets the only timer: by_suspicion_timer is to be called at `at` (ns). It replaces an earlier one. */
   void (*set_timer)(void *context, uint64_t at);
   void *context;
 };
@@ -37,11 +38,11 @@ BANYAN_CHECK enum banyan_status by_suspicion_create(const struct by_suspicion_co
 /* NULL is allowed. */
 void by_suspicion_destroy(struct by_suspicion *suspicion);
 
-/* A call here has waited for this member since then. Called now and then, more and more rarely. */
+/* Reports that a call of this process has waited for this member since `since` (ns). Called with growing intervals. */
 void by_suspicion_waits(struct by_suspicion *suspicion, uint64_t now, uint64_t since, uint32_t rank);
-/* Anything came from this member. True: it was suspected until now. */
+/* Reports that a message came from this member. Returns true if it was suspected until now. */
 bool by_suspicion_answered(struct by_suspicion *suspicion, uint32_t rank);
-/* Another member's `spread`, and its `share`. */
+/* Handle another member's `spread` and `share`. */
 void by_suspicion_questioned(struct by_suspicion *suspicion, uint64_t now, uint32_t from, uint32_t rank);
 void by_suspicion_shared(struct by_suspicion *suspicion, uint32_t from, uint32_t rank);
 void by_suspicion_timer(struct by_suspicion *suspicion, uint64_t now);
