@@ -48,7 +48,7 @@ void by_job_network_release(struct by_job_network *network);
 struct by_network_message {
   enum banyan_plan_source source; /* The source of plans that are made from it. */
   const uint8_t *nodes;           /* The node of each host of the job, as u32 in the order of the wire; borrowed. */
-  uint32_t n_hosts;               /* 0: nothing is known any more */
+  uint32_t n_hosts;               /* Number of hosts; 0: nothing is known any more. */
   const char *text;               /* The topology as JSON, `length` bytes without a NUL; borrowed. */
   size_t length;
 };

@@ -51,7 +51,7 @@ struct by_experiment {
 /* A measurement. Rank 0 of the leaders decides, and the others follow. */
 struct by_measurement {
   struct banyan_comm *leaders; /* A rank for each host, in the order of hosts. */
-  struct banyan_comm *answers; /* The same ranks, for answers. */
+  struct banyan_comm *answers; /* The ranks of `leaders`, for answers. */
   struct by_measure_options options;
   uint32_t n;         /* Number of hosts. */
   uint64_t start;     /* When it began. */

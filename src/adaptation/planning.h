@@ -40,8 +40,8 @@ struct by_planning_options {
                        NULL. */
   bool may_fail; /* If planning fails, the job has its built-in plans, with a warning, and keeps no topology; otherwise
                     it ends. */
-  struct by_forecast *forecast; /* NULL: any plan is used. Else it is rank 0's forecast, and a plan is used only if that
-                                   is hopeful; for hosts in order */
+  struct by_forecast *forecast; /* Rank 0's forecast, for hosts in order: a plan is used only if it is hopeful.
+                                   NULL: any plan is used. */
 };
 
 /* Collective over the job's own communicator, before its first call. *planned: it has a plan then. Takes ownership of

@@ -29,9 +29,9 @@ struct by_agent_client {
   char id[BY_CLUSTER_JOB_ID + 1];  /* The job's name in the cluster. */
   double began;                    /* Seconds since 1970: tells jobs of the same name apart. */
   struct by_stream *stream;        /* NULL: there is no connection. */
-  bool welcome;                    /* The other end has sent its welcome. */
-  bool misnamed;                   /* The other end calls this host otherwise, which was logged. */
-  bool missed;                     /* The other end is known to be away. */
+  bool welcome;                    /* The agent or manager has sent its welcome. */
+  bool misnamed;                   /* The agent knows this host by another name, which was logged. */
+  bool missed;                     /* The agent or manager is known to be away. */
   uint64_t missed_at;              /* When its absence was logged last. */
   uint64_t delay;                  /* Time until the next attempt. */
   uint64_t refused;                /* Time until the attempt after a refusal; 0: there was no refusal. */

@@ -35,13 +35,13 @@ int by_cli_doctor(int argc, char **argv);
 int by_cli_run_host(int argc, char **argv);
 
 enum by_option_kind {                    /* The type of the member that stores the value. */
-                      BY_OPTION_FLAG,    /* bool, set to true. */
-                      BY_OPTION_TEXT,    /* const char *, points into argv. */
-                      BY_OPTION_INT,     /* long, from `min` to `max`. */
-                      BY_OPTION_BYTES,   /* uint64_t */
-                      BY_OPTION_SECONDS, /* double, >= 0. */
-                      BY_OPTION_CHOICE,  /* int, index among the words of `value`: "tcp|shm|auto". */
-                      BY_OPTION_WORDS,   /* struct by_words; the option may be repeated. */
+                      BY_OPTION_FLAG,    /* Type: bool, set to true. */
+                      BY_OPTION_TEXT,    /* Type: const char *, points into argv. */
+                      BY_OPTION_INT,     /* Type: long, from `min` to `max`. */
+                      BY_OPTION_BYTES,   /* Type: uint64_t. */
+                      BY_OPTION_SECONDS, /* Type: double, 0 or more. */
+                      BY_OPTION_CHOICE,  /* Type: int, the index among the words of `value`: "tcp|shm|auto". */
+                      BY_OPTION_WORDS,   /* Type: struct by_words; the option may be repeated. */
 };
 
 enum { BY_MAX_WORDS = 64 };

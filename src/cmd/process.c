@@ -57,7 +57,8 @@ bool by_pin_process(int which) {
   return false;
 }
 
-/* nohup ignores a signal, as a shell does in background processes; if blocked, it would be received. */
+/* Returns whether the signal is ignored, as under nohup or in background processes of a shell; a blocked signal would
+ * be received. */
 static bool is_ignored(int signal_number) {
   struct sigaction action;
   bool may_be = signal_number == SIGHUP || signal_number == SIGINT || signal_number == SIGQUIT;

@@ -14,7 +14,7 @@
  * number of seconds for which the old one is accepted. */
 #define BY_SIGNAL_ROTATE (SIGRTMIN + 5)
 
-/* malloc and realloc that end the program when memory is exhausted, for commands that do one thing. */
+/* Allocates like malloc and realloc, but ends the program when memory is exhausted: for commands that do one thing. */
 __attribute__((returns_nonnull)) void *by_cli_alloc(void *old, size_t bytes);
 /* Returns n elements of `size` bytes, all zero; n may be 0. */
 __attribute__((returns_nonnull)) void *by_cli_zeroed(size_t n, size_t size);
@@ -41,7 +41,7 @@ volatile sig_atomic_t *by_stop_on_signals(void);
 struct by_service {
   enum banyan_status (*start)(void *context, struct by_loop *loop);
   void (*again)(void *context); /* Called after SIGHUP, once for any number of them; NULL: SIGHUP kills. */
-  void (*stop)(void *context);  /* Also called if start has failed. */
+  void (*stop)(void *context);  /* Called at the end, and if `start` has failed. */
 };
 
 /* Starts it, runs its loop until a signal that may have come before, and stops it. It may open as many files as are

@@ -32,7 +32,7 @@ struct by_agent_session {
   enum by_agent_session_state state;
   uint64_t connect_at;       /* In WAITING. */
   double delay;              /* Seconds before the attempt after the next one. */
-  double refused_delay;      /* The same after a refusal; 0: there was none. */
+  double refused_delay;      /* Seconds before the attempt after a refusal; 0: there was none. */
   uint64_t since;            /* When the session was opened or closed. */
   double rate;               /* bit/s of the host's link, as the manager states; 0: unknown. */
   bool announced;            /* The last message in the log was that the manager is there. */

@@ -20,7 +20,7 @@ static const double unsettled = 8;        /* Intervals without a change of the j
 static const double max_unsettled = 24;   /* Maximum of intervals to wait for that since the last planning: in a large
                                              cluster the order always changes. */
 static const double much_worse = 2;       /* No waiting if the old plan's rate was so many times as high. */
-static const double slightly_worse = 1.2; /* The same factor if a link has changed since. */
+static const double slightly_worse = 1.2; /* The factor of much_worse if a link has changed since. */
 static const double alone = 3;            /* Intervals in which the agent of a job's host may still connect. */
 
 /* ---- detecting changes */

@@ -60,7 +60,7 @@ struct by_manager_host {
   uint32_t node;    /* BY_NOWHERE: not in the topology. */
   struct by_manager_peer *agent;
   double parted;        /* When the last agent disconnected. */
-  double offered_until; /* Until then it is reserved for a job to which it was offered; manager_meetings.c. */
+  double offered_until; /* End of its reservation for a job to which it was offered; manager_meetings.c. */
   bool may_help;        /* The agent offers it, and the manager allows it. */
   bool may_serve;
   struct by_manager_aggregates *aggregates; /* As the last agent has described it; NULL: it does not aggregate. */

@@ -113,8 +113,8 @@ struct by_managed_plans {
   enum by_proposal_state proposal;
   double deadline;            /* For all states but NONE. */
   uint64_t asked_by;          /* Connection on which the proposal was sent; 0: none of this manager's. */
-  double strict_until;        /* Until then only free cells are planned. */
-  double switchless_until;    /* Until then no cells are planned. */
+  double strict_until;        /* Time until which only free cells are planned. */
+  double switchless_until;    /* Time until which no cells are planned. */
   bool running;               /* A planner thread is making a plan. */
   const uint32_t *candidates; /* Hosts from which that plan may take helpers; owned by the request. */
   uint32_t n_candidates;
@@ -194,7 +194,7 @@ struct by_job_notes {
   struct by_manager_event history[BY_MANAGER_HISTORY]; /* The latest events, oldest first. */
 };
 
-/* manager.c. */
+/* What manager.c checks about a job. */
 struct by_job_check {
   uint32_t n_confirmed; /* The first so many hosts are known to run ranks of the job. */
   double worse;         /* Rate of its plan at the last planning, divided by the current rate. */

@@ -64,7 +64,7 @@ struct by_manager_server {
   bool ready; /* It has a topology; before that only agents' reports count. */
   struct by_manager_topology *topology;
   struct by_manager_store *store;
-  struct worker *workers; /* options.threads of them; NULL until the manager starts. */
+  struct worker *workers; /* The planner threads, options.threads of them; NULL until the manager starts. */
   struct by_acceptor *acceptor;
   struct by_address bound;
   struct by_timer tick;

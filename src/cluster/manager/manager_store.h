@@ -12,13 +12,13 @@
 
 /* A row replaces the one of the same key. Rows are plain values that borrow their texts. */
 enum by_manager_table {
-  BY_ROW_JOB,     /* key: job */
-  BY_ROW_PLAN,    /* key: job, number. At most two for a job: the plan that it runs, and the proposed one */
-  BY_ROW_HISTORY, /* no key: added */
-  BY_ROW_HELPER,  /* key: job, name */
-  BY_ROW_CELLS,   /* key: job */
-  BY_ROW_SERVER,  /* key: job, name */
-  BY_ROW_GRANT,   /* key: job, number */
+  BY_ROW_JOB,     /* Key: job. */
+  BY_ROW_PLAN,    /* Key: job, number. A job has at most two: the plan that it runs, and the proposed one. */
+  BY_ROW_HISTORY, /* No key: rows are only added. */
+  BY_ROW_HELPER,  /* Key: job, name. */
+  BY_ROW_CELLS,   /* Key: job. */
+  BY_ROW_SERVER,  /* Key: job, name. */
+  BY_ROW_GRANT,   /* Key: job, number. */
 };
 
 struct by_manager_row {
@@ -53,7 +53,7 @@ struct by_manager_row {
     struct {
       bool joined;
       uint32_t trees; /* Trees of a server. */
-    } helper;         /* Also for a server. */
+    } helper;         /* A helper, or a server. */
     struct {
       const char *request; /* Requested and given cells, in the form of a job's request. */
     } cells;

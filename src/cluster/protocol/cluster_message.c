@@ -16,15 +16,15 @@ enum type {
   MAYBE_NAME, /* A text of 0 to `max` bytes without control characters. */
   REASON,     /* A text for people: unprintable characters are replaced and long texts are cut, not refused. */
   UINT32,     /* 0 to `max`. */
-  UINT64,     /* 0 to INT64_MAX */
-  REAL,       /* >= 0 */
+  UINT64,     /* 0 to INT64_MAX. */
+  REAL,       /* 0 or more. */
   PART,       /* A fraction; more than 1 counts as 1. */
   TRAFFIC,    /* Measured bit/s, limited so that sums do not overflow. */
   RATE,       /* bit/s of an interface; 0: unknown. */
   BOOL,
   JSON,  /* An object, kept as text. */
   GIVEN, /* `has` and `given` of struct by_cluster_cells. */
-  SIZE,  /* struct by_cluster_size, as an array of two. */
+  SIZE,  /* A struct by_cluster_size, as an array of two. */
   LIST,
   OBJECT, /* A pointer to a struct; `list` has its size and fields. */
 };

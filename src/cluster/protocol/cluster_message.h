@@ -44,34 +44,35 @@ enum {
 };
 
 enum by_cluster_type {
-  /* Messages to an agent or the manager, with their fields. */
-  BY_MESSAGE_HELLO,    /* host, version, interfaces (name, address, rate, neighbour), may_help, may_serve, age,
-                        * aggregates; a rank: job, rank */
-  BY_MESSAGE_JOB,      /* job, name, hosts, root, key, began, own_plan, plan, preferences for its plans */
-  BY_MESSAGE_REPORT,   /* interfaces, jobs; a switch: used_cells */
-  BY_MESSAGE_LEFT,     /* job, rank */
-  BY_MESSAGE_SWITCHED, /* job, number, at */
-  BY_MESSAGE_KEPT,     /* job, number, why */
-  BY_MESSAGE_RELEASED, /* job, number */
-  BY_MESSAGE_RESERVE,  /* job, cells */
-  BY_MESSAGE_HELPING,  /* job, helper, server, joined, why */
-  BY_MESSAGE_WANTED,   /* number (of the launcher, given by the agent), count: hosts that a launcher could use */
-  BY_MESSAGE_MEET,     /* job, number (of the process, given by the agent), count: founders, handle, member */
-  BY_MESSAGE_PARTED,   /* job, number: the process has ended */
-  BY_MESSAGE_CERTIFY,  /* job, process: a process asks the agent of its host, which answers and ends the connection */
-  BY_MESSAGE_STATUS,   /* to an agent, which answers with one line for people and ends the connection */
-  /* Messages from the manager or an agent, with their fields. */
-  BY_MESSAGE_WELCOME,   /* version, interval, rate; from an agent: host, its own name */
-  BY_MESSAGE_CLASSES,   /* jobs (job, class) */
-  BY_MESSAGE_PLAN,      /* job, number, plan, switches, cells (slots of each tree at each switch), topology */
-  BY_MESSAGE_CELLS,     /* job, cells (slots), in the order of the request; empty: switches' memory is not shared */
-  BY_MESSAGE_HELP,      /* job, root, key, helper, server, trees */
-  BY_MESSAGE_REST,      /* job, server */
-  BY_MESSAGE_OFFERED,   /* number (as in the request), hosts */
-  BY_MESSAGE_MEMBERS,   /* job, number (as in the request; 0: for all in the list), attempt, handles */
-  BY_MESSAGE_CERTIFIED, /* statement: see statement.h */
+  /* Messages to an agent or the manager. Comments list the fields. */
+  BY_MESSAGE_HELLO,    /* Fields: host, version, interfaces (name, address, rate, neighbour), may_help, may_serve,
+                        * age, aggregates. A rank sends job and rank, too. */
+  BY_MESSAGE_JOB,      /* Fields: job, name, hosts, root, key, began, own_plan, plan, preferences for its plans. */
+  BY_MESSAGE_REPORT,   /* Fields: interfaces, jobs; of a switch: used_cells. */
+  BY_MESSAGE_LEFT,     /* Fields: job, rank. */
+  BY_MESSAGE_SWITCHED, /* Fields: job, number, at. */
+  BY_MESSAGE_KEPT,     /* Fields: job, number, why. */
+  BY_MESSAGE_RELEASED, /* Fields: job, number. */
+  BY_MESSAGE_RESERVE,  /* Fields: job, cells. */
+  BY_MESSAGE_HELPING,  /* Fields: job, helper, server, joined, why. */
+  BY_MESSAGE_WANTED,   /* Fields: number (of the launcher, given by the agent), count (of hosts that it could use). */
+  BY_MESSAGE_MEET,     /* Fields: job, number (of the process, given by the agent), count (of founders), handle,
+                        * member. */
+  BY_MESSAGE_PARTED,   /* Fields: job, number (of the process, which has ended). */
+  BY_MESSAGE_CERTIFY,  /* Fields: job, process. The agent of its host answers and ends the connection. */
+  BY_MESSAGE_STATUS,   /* An agent answers with one line for people and ends the connection. */
+  /* Messages from the manager or an agent. Comments list the fields. */
+  BY_MESSAGE_WELCOME, /* Fields: version, interval, rate; from an agent: host, its own name. */
+  BY_MESSAGE_CLASSES, /* Fields: jobs (job, class). */
+  BY_MESSAGE_PLAN,    /* Fields: job, number, plan, switches, cells (slots of each tree at each switch), topology. */
+  BY_MESSAGE_CELLS, /* Fields: job, cells (slots), in the order of the request; empty: switches do not share memory. */
+  BY_MESSAGE_HELP,  /* Fields: job, root, key, helper, server, trees. */
+  BY_MESSAGE_REST,  /* Fields: job, server. */
+  BY_MESSAGE_OFFERED,   /* Fields: number (as in the request), hosts. */
+  BY_MESSAGE_MEMBERS,   /* Fields: job, number (as in the request; 0: for all in the list), attempt, handles. */
+  BY_MESSAGE_CERTIFIED, /* Field: statement (statement.h). */
   BY_MESSAGE_AGAIN,     /* The agent must connect anew and send everything again. */
-  BY_MESSAGE_REFUSED,   /* why */
+  BY_MESSAGE_REFUSED,   /* Field: why. */
   BY_MESSAGE_KINDS
 };
 
@@ -216,7 +217,7 @@ struct by_budget_rules {
 };
 
 struct by_budget {
-  const struct by_budget_rules *rules; /* borrowed */
+  const struct by_budget_rules *rules; /* The limits; borrowed. */
   double lines, bytes, filled;
 };
 

@@ -81,7 +81,7 @@ enum { BY_OBSERVED_SIZES = 64, BY_OBSERVED_TIMES = 7 };
 struct by_observation {
   bool on;
   uint64_t repeated, n_repeated;     /* The last call, as by_observe encodes it, and its uncounted repetitions. */
-  uint64_t calls, input;             /* bytes */
+  uint64_t calls, input;             /* Number of calls, and bytes of their input. */
   uint64_t sizes[BY_OBSERVED_SIZES]; /* Calls of 2^i bytes up to twice as many; [0] includes calls of 0 bytes. */
   struct by_iteration_detector period;
   uint64_t steps, step;  /* How many times banyan_step was called, and its last number. */

@@ -32,7 +32,7 @@ bool by_job_length_limit(struct by_job_length *length, double seconds, double no
 double by_job_length_max_iterations(const struct by_job_length *length, double iteration_time, double now);
 
 enum {
-  BY_PRIORITY_CLASSES = 4, /* 0 is the highest */
+  BY_PRIORITY_CLASSES = 4, /* Class 0 is the highest. */
   BY_PRIORITY_QUEUES = 16  /* Queue 0 is for the first iterations. */
 };
 

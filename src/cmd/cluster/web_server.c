@@ -441,7 +441,7 @@ enum banyan_status by_web_create(const struct by_web_options *options, struct by
   return status;
 }
 
-/* libmicrohttpd closes the socket on which it listens, so each attempt gets a copy. */
+/* Each attempt gets a copy of the socket, since libmicrohttpd closes the one on which it listens. */
 static enum banyan_status serve_with(struct by_web *web, int listener, const char *certificate, const char *key) {
   int copy = fcntl(listener, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "the page's server does not start again");

@@ -253,7 +253,7 @@ static _Noreturn void supervise_program(const struct by_lab_services *services, 
     report_state(k, banyan_error_text());
     _exit(1);
   }
-  signal(SIGHUP, SIG_DFL); /* nohup ignores it, but here it is a command. */
+  signal(SIGHUP, SIG_DFL); /* Under nohup it is ignored, but here it is a command. */
   k->signals = by_signal_descriptor((const int[]){SIGCHLD, SIGHUP, 0});
   start_program(k);
   for (;;) {

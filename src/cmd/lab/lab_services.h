@@ -84,7 +84,7 @@ struct by_lab_event {
   enum by_lab_event_kind { BY_LAB_RATE, BY_LAB_KILL, BY_LAB_START } kind;
   uint32_t link;         /* BY_LAB_RATE: the link. */
   double rate;           /* bit/s in both directions. */
-  enum by_lab_role role; /* Otherwise: the service. */
+  enum by_lab_role role; /* The service, in events of other kinds. */
   const char *started;   /* Process that it has started: "server", "helper"; NULL: the service itself. */
   uint32_t node;         /* Its node. */
 };

@@ -79,7 +79,7 @@ BANYAN_CHECK enum banyan_status by_plan_from_topology(const struct by_plan_argum
                                                       struct by_plan **out);
 
 /* Times that `banyan bench --json` has printed, sorted by plan. */
-enum { BY_TIMES_MAX_PLANS = 256, BY_TIMES_MAX = 256 /* for each plan */, BY_TIMES_MAX_FILE = 4 << 20 };
+enum { BY_TIMES_MAX_PLANS = 256, BY_TIMES_MAX = 256 /* Maximum for each plan. */, BY_TIMES_MAX_FILE = 4 << 20 };
 
 struct by_times {
   const struct by_topology *topology;

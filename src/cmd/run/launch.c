@@ -62,7 +62,7 @@ struct launcher {
   int forwarded;     /* The last forwarded signal that ends programs; 0: none. */
   int requests;      /* Number of requests to end the job, by signals. */
   uint64_t request;  /* Time of the last request. */
-  uint64_t patience; /* Until then the reader of our output may delay the end; UINT64_MAX: no request to end. */
+  uint64_t patience; /* Time until which the reader of our output may delay the end; UINT64_MAX: no request to end. */
   int exit_code;     /* Of the first failure. */
   struct by_launch_reports reports;
   bool given_up; /* No rank is waited for any more: processes that still live end when the links are closed. */

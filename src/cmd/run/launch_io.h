@@ -35,30 +35,31 @@ void by_pipe_flush(struct by_pipe *pipe);
 
 enum by_launch_frame_type {
   /* ---- to a host */
-  BY_LAUNCH_PORT = 1, /* number: how many ports rank 0's host must keep; payload: range, interface */
-  BY_LAUNCH_START,    /* payload: struct by_host_job */
-  BY_LAUNCH_SIGNAL,   /* number: a signal for every rank */
+  BY_LAUNCH_PORT = 1, /* Number: how many ports rank 0's host must keep. Payload: range, interface. */
+  BY_LAUNCH_START,    /* Payload: struct by_host_job. */
+  BY_LAUNCH_SIGNAL,   /* Number: a signal for every rank. */
   /* ---- from a host */
-  BY_LAUNCH_PORT_IS, /* number: the port where ranks meet; payload: addresses of the host,
-                      * "address:port,...#rank 0's fingerprint", and in decimal the ports `store` and `answers` */
-  BY_LAUNCH_STDOUT,  /* number: rank; payload: bytes */
+  BY_LAUNCH_PORT_IS, /* Number: the port where ranks meet. Payload: addresses of the host,
+                      * "address:port,...#rank 0's fingerprint", and in decimal the ports `store` and `answers`. */
+  BY_LAUNCH_STDOUT,  /* Number: rank. Payload: bytes. */
   BY_LAUNCH_STDERR,
-  BY_LAUNCH_ENDED, /* number: rank; payload: wait()'s status, in decimal; then BY_HAD_JOINED if it had not left */
-  BY_LAUNCH_ERROR, /* The host gives up. payload: text; number: the job's exit code, 0: 1 */
+  BY_LAUNCH_ENDED, /* Number: rank. Payload: wait()'s status, in decimal; then BY_HAD_JOINED if it had not left. */
+  BY_LAUNCH_ERROR, /* The host gives up. Payload: text. Number: the job's exit code; 0 stands for 1. */
   /* ---- of elastic jobs, to a host */
-  BY_LAUNCH_ELASTIC, /* Before START: the host stays when its ranks have ended. number: the local rank of its first
-                      * rank, after others of this machine; payload: a number above all local ranks, in decimal, and
-                      * the preemption command, or "" */
-  BY_LAUNCH_RESTART, /* number: rank to be restarted; payload: how often it was started before, in decimal */
+  BY_LAUNCH_ELASTIC, /* Before START: the host stays when its ranks have ended. Number: the local rank of its first
+                      * rank, after others of this machine. Payload: a number above all local ranks, in decimal, and
+                      * the preemption command, or "". */
+  BY_LAUNCH_RESTART, /* Number: rank to be restarted. Payload: how often it was started before, in decimal. */
   /* ---- to and from a host */
-  BY_LAUNCH_MESSAGE, /* number: rank, or to a host UINT32_MAX: every rank there; payload: see directory_message.h */
+  BY_LAUNCH_MESSAGE, /* Number: rank, or to a host UINT32_MAX: every rank there. Payload: directory_message.h describes
+                        it. */
   /* ---- from a host */
-  BY_LAUNCH_LEAVING, /* The host is about to be taken away. payload: the reason */
+  BY_LAUNCH_LEAVING, /* The host is about to be taken away. Payload: the reason. */
   /* ---- to a host, after it has started ranks */
-  BY_LAUNCH_KEY, /* payload: text of a key that replaces the ranks' key */
+  BY_LAUNCH_KEY, /* Payload: text of a key that replaces the ranks' key. */
   /* ---- to a host, before START, and from it as the answer */
-  BY_LAUNCH_REACH, /* The host must find an address of rank 0's host. payload: where that answers; in the answer: the
-                      address, "": none */
+  BY_LAUNCH_REACH, /* The host must find an address of rank 0's host. Payload: where that answers; in the answer: the
+                      address, "": none. */
   BY_LAUNCH_TYPES
 };
 

@@ -173,7 +173,7 @@ void by_launch_link_shut(struct by_launch_link *link) {
   by_pipe_fini(&link->to);
   by_pipe_fini(&link->from);
   link->to.closed = true;
-  bool unheard = !link->ready || link->live; /* ssh may wait for a network that is away. */
+  bool unheard = !link->ready || link->live; /* The process of ssh may wait for a network that is away. */
   if (link->pid && unheard && !link->host->local) kill(link->pid, SIGTERM);
   if (link->pid) kill(link->pid, SIGCONT); /* A stopped process cannot end its children. */
 }
