@@ -1,5 +1,5 @@
 /* A process's connection to the agent of its host, through which the processes of a job find each other. */
-#include "agent_meeting.h"
+#include "directory_client.h"
 
 #include <errno.h>
 #include <poll.h>

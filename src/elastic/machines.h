@@ -4,8 +4,8 @@
 #ifndef BY_ELASTIC_MACHINES_H
 #define BY_ELASTIC_MACHINES_H
 
-#include "facts.h"
 #include "loop.h"
+#include "member_records.h"
 #include "paxos.h"
 
 enum { BY_MACHINES_KEPT = 8, BY_EARLY_KEPT = 16 };

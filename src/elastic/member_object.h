@@ -4,15 +4,28 @@
 #define BY_ELASTIC_MEMBER_OBJECT_H
 
 #include <banyan/elastic.h>
+#include <banyan/interrupted.h>
 
-#include "agent_meeting.h"
 #include "carry.h"
+#include "comm.h"
 #include "directory_client.h"
 #include "formation.h"
-#include "interrupted.h"
 #include "job_life.h"
 #include "key_ring.h"
+#include "ledger.h"
 #include "member_service.h"
+
+/* Calls that changes of members interrupted. Zero-initialised, it is empty. */
+struct by_interrupted {
+  struct by_ledger_pool pool;
+  struct by_arena arena; /* Holds the memory of `found`. */
+  struct by_interrupted_calls found;
+  /* Others had begun a call that this process has not made, and that cannot be repeated, since newcomers are members.
+   */
+  bool withdrawn;
+  /* Communicator of the current membership for exchanges among members; NULL without a membership. */
+  struct banyan_comm *inner;
+};
 
 struct banyan_member {
   struct by_arena arena; /* Holds the texts of the options and of the handle. */
@@ -53,5 +66,17 @@ BANYAN_CHECK enum banyan_status by_member_check_call(const struct banyan_member 
 /* Forms the membership, which replaces the current one. After an error, *formed says whether its members had met. */
 BANYAN_CHECK enum banyan_status by_member_form(struct banyan_member *member, struct by_formation *formation,
                                                bool *formed, struct banyan_comm **out);
+
+/* ---- interrupted.c: how the members of a new membership exchange their ledgers, and copy results */
+
+void by_interrupted_fini(struct by_interrupted *interrupted);
+/* Keeps the ledger of a membership that has ended on this process; its job `before` has been retired. `self` is this
+ * process. May return BANYAN_ERR_NO_MEMORY. */
+BANYAN_CHECK enum banyan_status by_interrupted_keep(struct by_interrupted *interrupted, struct by_job *before,
+                                                    const struct by_fingerprint *self);
+/* Exchanges ledgers with all members of the new membership, and compares them. Blocks for at most about `timeout`
+ * seconds. On failure the new membership has failed. */
+BANYAN_CHECK enum banyan_status by_interrupted_exchange(struct by_interrupted *interrupted, struct banyan_comm *comm,
+                                                        double timeout);
 
 #endif

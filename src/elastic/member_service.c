@@ -13,6 +13,12 @@ enum { INTERRUPT_MS = 300, INTERRUPTS_MOST = 20 };
 
 /* ---- reports of other threads */
 
+static void release_service(struct by_member_service *service);
+
+static void hold_service(struct by_member_service *service) {
+  atomic_fetch_add(&service->holders, 1);
+}
+
 static void take_report(void *context, const struct by_report *report) {
   struct by_member_service *service = context;
   struct by_machines *machines = &service->machines;
@@ -37,18 +43,18 @@ static void take_report(void *context, const struct by_report *report) {
 static void take_reports(void *context) {
   struct by_member_service *service = context;
   by_reports_take(&service->reports, take_report, service);
-  by_member_service_release(service);
+  release_service(service);
 }
 
 /* Adds a report, and posts one task for all waiting reports. The loop refuses the task only if it is closed or a
  * thousand tasks wait. */
 static void post_report(struct by_member_service *service, const struct by_report *report) {
   if (!by_reports_add(&service->reports, report)) return;
-  by_member_service_hold(service);
+  hold_service(service);
   if (by_loop_post(service->loop, take_reports, service) == BANYAN_OK) return;
   by_debug("member", "a report waits for the next one: %s", banyan_error_text());
   by_reports_retry(&service->reports);
-  by_member_service_release(service);
+  release_service(service);
 }
 
 static void post_process(struct by_member_service *service, const struct by_fingerprint *process,
@@ -60,7 +66,7 @@ void by_member_service_suspect(struct by_member_service *service, const struct b
   post_process(service, fingerprint, BY_REPORT_SUSPECTED);
 }
 
-void by_member_service_distrust(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
+static void distrust(struct by_member_service *service, const struct by_fingerprint *fingerprint) {
   post_process(service, fingerprint, BY_REPORT_DISTRUSTED);
 }
 
@@ -72,8 +78,8 @@ void by_member_service_dead(struct by_member_service *service, const struct by_f
   post_process(service, fingerprint, BY_REPORT_DEAD);
 }
 
-void by_member_service_waits(struct by_member_service *service, uint64_t number, uint64_t since, const uint32_t *ranks,
-                             uint32_t n) {
+static void report_waits(struct by_member_service *service, uint64_t number, uint64_t since, const uint32_t *ranks,
+                         uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     struct by_report report = {.kind = BY_REPORT_AWAITED, .number = number, .since = since, .rank = ranks[i]};
     post_report(service, &report); /* NOLINT(clang-analyzer-unix.Malloc): the caller holds the service, too */
@@ -456,11 +462,7 @@ enum banyan_status by_member_service_create(const struct by_member_service_optio
   return BANYAN_OK;
 }
 
-void by_member_service_hold(struct by_member_service *service) {
-  atomic_fetch_add(&service->holders, 1);
-}
-
-void by_member_service_release(struct by_member_service *service) {
+static void release_service(struct by_member_service *service) {
   if (atomic_fetch_sub(&service->holders, 1) > 1) return;
   by_loop_destroy(service->loop);
   by_reports_fini(&service->reports);
@@ -486,13 +488,13 @@ void by_member_service_close(struct by_member_service *service) {
   by_member_links_destroy(service->links);
   if (service->listener >= 0) by_close(service->listener);
   by_newcomers_fini(&service->newcomers);
-  by_member_service_release(service);
+  release_service(service);
 }
 
-const struct by_member_service_ops by_member_service_ops = {.hold = by_member_service_hold,
-                                                            .release = by_member_service_release,
+const struct by_member_service_ops by_member_service_ops = {.hold = hold_service,
+                                                            .release = release_service,
                                                             .suspect = by_member_service_suspect,
-                                                            .distrust = by_member_service_distrust,
-                                                            .waits = by_member_service_waits,
+                                                            .distrust = distrust,
+                                                            .waits = report_waits,
                                                             .ask = by_member_service_ask,
                                                             .compare = by_member_service_compare};

@@ -28,10 +28,7 @@ struct by_member_service_options {
 /* The caller holds *out. Its thread begins when the first group is formed. */
 BANYAN_CHECK enum banyan_status by_member_service_create(const struct by_member_service_options *options,
                                                          struct by_member_service **out);
-/* Add and remove a reference; never block. The last release frees what by_member_service_close has left. */
-void by_member_service_hold(struct by_member_service *service);
-void by_member_service_release(struct by_member_service *service);
-/* Ends its thread and connections, and releases it. Not for several threads. */
+/* Ends its thread and connections, and releases it; other holders may release it later. Not for several threads. */
 void by_member_service_close(struct by_member_service *service);
 
 /* ---- what others know of processes: never block, and do nothing once the service is closed. Processes that are in no
@@ -40,20 +37,11 @@ void by_member_service_close(struct by_member_service *service);
 /* Reports that a process does not answer. It is left out of the next membership unless it takes part in the decision.
  * The report may be wrong. */
 void by_member_service_suspect(struct by_member_service *service, const struct by_fingerprint *fingerprint);
-/* Reports that the statement of a process's host is no longer trusted. The process's connections are judged now and
- * end, so it is left out of the next membership. */
-void by_member_service_distrust(struct by_member_service *service, const struct by_fingerprint *fingerprint);
 /* Reports that a link to a process has ended. The process is suspected if it cannot be reached now. */
 void by_member_service_probe(struct by_member_service *service, const struct by_fingerprint *fingerprint);
 /* Reports that a launcher, an agent or this host's kernel has seen the end of a process. This must be true: see
  * quorum.h. */
 void by_member_service_dead(struct by_member_service *service, const struct by_fingerprint *fingerprint);
-
-/* Reports that calls in the membership with this number have waited for these ranks since `since` (ns). The ranks are
- * asked whether they run. One that does not answer most of the members for long is left out of the next membership,
- * which this process requests. */
-void by_member_service_waits(struct by_member_service *service, uint64_t number, uint64_t since, const uint32_t *ranks,
-                             uint32_t n);
 
 /* ---- the program's thread, one at a time */
 

@@ -7,12 +7,10 @@
 #include <stdatomic.h>
 
 #include "detection.h"
-#include "lists.h"
 #include "machines.h"
 #include "member_links.h"
+#include "member_records.h"
 #include "member_service.h"
-#include "newcomers.h"
-#include "reports.h"
 
 enum { BY_SERVICE_TEXT = 1024 };
 

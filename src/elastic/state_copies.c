@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "state_hash.h"
+#include "state_contents.h"
 
 /* ---- copies */
 

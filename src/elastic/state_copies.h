@@ -2,8 +2,7 @@
 #ifndef BY_ELASTIC_STATE_COPIES_H
 #define BY_ELASTIC_STATE_COPIES_H
 
-#include "state_layout.h"
-#include "state_values.h"
+#include "state_contents.h"
 
 struct by_state_copy {
   struct by_state_layout *layout; /* NULL if the copy was never used. */

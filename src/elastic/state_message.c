@@ -4,8 +4,7 @@
 #include <stdio.h>
 
 #include "bytes.h"
-#include "state_layout.h"
-#include "state_values.h"
+#include "state_contents.h"
 #include "text.h"
 
 enum { MAGIC = 0x54535942 /* "BYST" */, STATUS_MOST = 97 };

@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "state_layout.h"
+#include "state_contents.h"
 #include "state_message.h"
-#include "state_values.h"
 
 #undef NDEBUG
 #include <assert.h>

@@ -2,9 +2,8 @@
 #include <string.h>
 
 #include "golden.h"
-#include "state_layout.h"
+#include "state_contents.h"
 #include "state_message.h"
-#include "state_values.h"
 
 static void test_fixed(void **state) {
   (void)state;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "ledger_pool.h"
+#include "ledger.h"
 #include "rng.h"
 
 enum { MOST = 5, STEPS = 6, MEMBERSHIPS = 64, CALLS = 4 * STEPS };

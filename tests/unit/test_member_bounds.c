@@ -4,9 +4,7 @@
 
 #include "bytes.h"
 #include "check.h"
-#include "facts.h"
-#include "newcomers.h"
-#include "reports.h"
+#include "member_records.h"
 
 static struct by_fingerprint process(uint32_t i) {
   struct by_fingerprint fingerprint = {{0}};

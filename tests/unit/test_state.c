@@ -5,8 +5,8 @@
 #include "check.h"
 #include "rng.h"
 #include "state_copies.h"
-#include "state_hash.h"
-#include "state_sources.h"
+#include "state_contents.h"
+#include "state_transfer.h"
 
 static void test_buffers(void **state) {
   (void)state;

@@ -16,11 +16,19 @@ struct by_formation;
 /* What a job reports to, and asks of, the member service of its process. These are functions of member_service.h, which
  * the job does not include. */
 struct by_member_service_ops {
+  /* Add and remove a reference; never block. The last release frees what closing the service has left. */
   void (*hold)(struct by_member_service *service);
   void (*release)(struct by_member_service *service);
+  /* As by_member_service_suspect. */
   void (*suspect)(struct by_member_service *service, const struct by_fingerprint *fingerprint);
+  /* Reports that the statement of a process's host is no longer trusted. The process's connections are judged now and
+   * end, so it is left out of the next membership. */
   void (*distrust)(struct by_member_service *service, const struct by_fingerprint *fingerprint);
+  /* Reports that calls in the membership with this number have waited for these ranks since `since` (ns). The ranks are
+   * asked whether they run. One that does not answer most of the members for long is left out of the next membership,
+   * which this process requests. */
   void (*waits)(struct by_member_service *service, uint64_t number, uint64_t since, const uint32_t *ranks, uint32_t n);
+  /* As by_member_service_ask and by_member_service_compare. */
   void (*ask)(struct by_member_service *service, const struct by_formation *formation, uint32_t rank);
   enum banyan_status (*compare)(struct by_member_service *service);
 };

@@ -1,5 +1,5 @@
 /* The ledgers that a member holds, and their comparison by membership. */
-#include "ledger_pool.h"
+#include "ledger.h"
 
 #include <stdlib.h>
 #include <string.h>

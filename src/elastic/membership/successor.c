@@ -1,5 +1,5 @@
 /* Successors of memberships as differences to them: checking, applying, encoding and decoding them. */
-#include "successor.h"
+#include "paxos_message.h"
 
 #include <openssl/crypto.h>
 #include <stdlib.h>

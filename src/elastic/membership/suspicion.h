@@ -13,7 +13,7 @@
 #ifndef BY_ELASTIC_MEMBERSHIP_SUSPICION_H
 #define BY_ELASTIC_MEMBERSHIP_SUSPICION_H
 
-#include "rank_set.h"
+#include "quorum.h"
 
 struct by_suspicion_config {
   uint32_t n, self; /* Number of members, and this process's rank. */
