@@ -7,16 +7,16 @@
 #include "plan_make.h"
 #include "submitter.h"
 
-/* All ranks' places, by rank of the communicator. */
+/* The parents of all ranks of a communicator, and scratch arrays to find them. */
 struct ways {
   uint32_t n, hosts;
-  uint32_t *up, *down; /* `up` is the block of memory that holds all arrays */
-  uint32_t *host_of;   /* of each rank, numbered by first ranks */
-  uint32_t *first;     /* the first rank of each host */
-  uint32_t *sorted;    /* ranks by host */
-  uint32_t *seen;      /* ranks of each host so far */
-  uint32_t *offset;    /* where the ranks of each host begin in `sorted` */
-  uint32_t *known;     /* number of a host in the job -> its number here, and 1 */
+  uint32_t *up, *down; /* Parents of each rank on the way up and down; `up` begins the memory of all arrays. */
+  uint32_t *host_of;   /* Host of each rank; hosts are numbered in the order of their first ranks. */
+  uint32_t *first;     /* First rank of each host. */
+  uint32_t *sorted;    /* Ranks sorted by host. */
+  uint32_t *seen;      /* Number of ranks of each host sorted so far. */
+  uint32_t *offset;    /* Index in `sorted` of the first rank of each host. */
+  uint32_t *known;     /* Maps the job's number of a host to its number here plus 1; 0 if it has none yet. */
 };
 
 static enum banyan_status ways_init(const struct banyan_comm *comm, struct ways *w) {
@@ -46,7 +46,7 @@ static enum banyan_status hang_hosts(const struct by_control_choice *choice, str
   BY_TRY(by_control_numbered_make(w->hosts, by_control_fan_out(w->hosts, &costs), &costs, &shape));
   for (uint32_t h = 0; h < w->hosts; h++) {
     uint32_t up = by_control_parent(&shape, h), down = up, r = w->first[h], last = w->hosts - 1;
-    if (choice->kind == BY_CONTROL_RING) { /* the last host is the root */
+    if (choice->kind == BY_CONTROL_RING) { /* In a ring, the last host is the root. */
       up = h < last ? h + 1 : h;
       down = h == last ? h : h ? h - 1 : last;
     }
@@ -60,7 +60,7 @@ static void sort_ranks(struct ways *w) {
   for (uint32_t r = 0; r < w->n; r++) w->sorted[w->offset[w->host_of[r]] + w->seen[w->host_of[r]]++] = r;
 }
 
-/* The others of each host, by their numbers there. */
+/* Hangs the other ranks of each host below its first rank, by their numbers on the host. */
 static enum banyan_status hang_ranks(struct ways *w) {
   struct by_control_costs costs = by_control_costs_usual();
   uint32_t fan_out = by_control_fan_out(w->n, &costs), made = 0;
@@ -76,7 +76,7 @@ static enum banyan_status hang_ranks(struct ways *w) {
   return BANYAN_OK;
 }
 
-/* A tree by numbers in which no rank has more children than asked for, of its own host or of others. */
+/* Makes a tree by numbers in which no rank has more than fan_out children, on its own host and on others together. */
 static enum banyan_status hang_limited(uint32_t fan_out, struct ways *w) {
   const struct by_plan_host_ranks places = {w->hosts, w->n, w->offset, w->sorted};
   const struct by_control_numbered shape = {.at_root = fan_out, .fan_out = fan_out};
@@ -87,7 +87,7 @@ static enum banyan_status hang_limited(uint32_t fan_out, struct ways *w) {
   return BANYAN_OK;
 }
 
-/* False: the plan has none, or another one is asked for. */
+/* Takes the control tree of the plan. Returns false if the plan has none, or the settings ask for another one. */
 static bool take_planned(const struct by_plan_control *planned, const struct by_control_choice *choice,
                          const struct ways *w) {
   bool ring = choice->kind == BY_CONTROL_RING || (choice->kind == BY_CONTROL_AUTO && planned->use_ring);
@@ -98,7 +98,7 @@ static bool take_planned(const struct by_plan_control *planned, const struct by_
 
 static enum banyan_status make_ways(const struct banyan_comm *comm, const struct by_plan *plan, struct ways *w) {
   const struct by_control_choice choice = by_job_settings(comm->job)->control;
-  if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* rank 0 for all */
+  if (choice.kind == BY_CONTROL_STAR) return BANYAN_OK; /* All arrays are 0: rank 0 is the parent of all. */
   if (plan && take_planned(&plan->control, &choice, w)) return BANYAN_OK;
   if (choice.fan_out) return hang_limited(choice.fan_out, w);
   BY_TRY(hang_hosts(&choice, w));

@@ -30,7 +30,7 @@ static double scale_of(const struct banyan_call *call) {
   return call->scale == 0 ? 1 : call->scale;
 }
 
-/* What may start as one call within an operation: from `first` on, so many. */
+/* Returns how many calls of an operation, from `first` on, may start as one call of at most `most` bytes. */
 static size_t count_fused(const struct by_submitted *s, size_t first, uint64_t most) {
   const struct banyan_call *calls = &s->calls[first];
   uint64_t bytes = bytes_of(&calls[0]);
@@ -107,8 +107,8 @@ static void copy_in(struct by_submitter *owner, const struct by_flight *flight, 
   }
 }
 
-/* Makes one call of a flight's AllReduces, which are of one type and operation: where they lie one behind the other it
- * reads and writes them there, else in a buffer, into which they are copied. */
+/* Makes one call of a flight's AllReduces, which have the same type and operation. If they are contiguous in memory,
+ * the call works in place; otherwise in a buffer into which they are copied. */
 static enum banyan_status fuse(struct by_submitter *owner, struct by_flight *flight, struct banyan_call *out) {
   assert(flight->n > 0);
   *out = *flight->pieces[0].call;
@@ -127,7 +127,8 @@ static enum banyan_status fuse(struct by_submitter *owner, struct by_flight *fli
   return BANYAN_OK;
 }
 
-/* The call has ended: copies what is not in place yet, if it went well, and takes the buffer back. */
+/* Releases a flight's buffer after its call has ended. If the call succeeded, copies the results to their places first.
+ */
 static void unfuse(struct by_submitter *owner, struct by_flight *flight, bool well) {
   if (!flight->buffer) return;
   const char *from = flight->buffer->region->base;
@@ -166,7 +167,7 @@ static struct by_flight *take_flight(struct by_submitter *owner, size_t pieces) 
   return NULL;
 }
 
-/* An operation that started everywhere but here cannot end on the other ranks. */
+/* Fails the job if an operation cannot be started here: it cannot end on the other ranks. */
 static void cannot_start(struct by_submitter *owner, const struct by_submitted *s, enum banyan_status status) {
   char text[BY_OPERATION_NAME + 64];
   snprintf(text, sizeof text, "operation \"%s\" could not be started", s->name);
@@ -176,7 +177,7 @@ static void cannot_start(struct by_submitter *owner, const struct by_submitted *
 static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_t deadline) {
   struct banyan_call call;
   enum banyan_status status = fuse(owner, flight, &call);
-  call.name = NULL; /* a copy's, of what may be gone; the submitted operation has a name of its own */
+  call.name = NULL; /* The copied name may be freed already; the submitted operation has its own. */
   if (status == BANYAN_OK) status = by_engine_start(owner->log.inner->team, &call, deadline, &flight->call);
   if (status != BANYAN_OK) {
     cannot_start(owner, flight->pieces[0].submitted, status);
@@ -199,7 +200,7 @@ static void launch(struct by_submitter *owner, struct by_flight *flight, uint64_
 static void start_exchanges(struct by_submitter *owner, struct by_submitted *s) {
   for (size_t i = 0; i < s->n_sparse; i++) {
     struct by_sparse_exchange *exchange = s->exchanges[i];
-    s->exchanges[i] = NULL; /* on failure it has been given back */
+    s->exchanges[i] = NULL; /* A failed start releases the exchange. */
     enum banyan_status status = by_sparse_start(exchange, s->deadline);
     if (status != BANYAN_OK) {
       cannot_start(owner, s, status);
@@ -212,7 +213,7 @@ static void start_exchanges(struct by_submitter *owner, struct by_submitted *s) 
   }
 }
 
-/* One call of the engine for the calls of some operations, of each `most` from `first` on. */
+/* Starts one call of the engine for calls of n operations: of each, up to `most` calls from `first` on. */
 static void start_calls(struct by_submitter *owner, void *const *operations, uint32_t n, size_t first, size_t most) {
   size_t pieces = 0;
   uint64_t deadline = UINT64_MAX;
@@ -239,14 +240,15 @@ void by_submit_start(void *submitter, void *const *operations, uint32_t n) {
     by_submitted_set_state(s, BY_SUBMITTED_RUNS);
     s->number = owner->started++;
     by_trace(by_job_tracer(owner->job), s->trace, BY_TRACE_NEGOTIATED);
-    s->left = 1; /* until all of it has been started */
+    s->left = 1; /* Keeps the operation from ending before all its parts have started. */
     bytes += by_operation_bytes(&s->operation);
   }
   struct by_submitted *first = operations[0];
   first->group = bytes;
   owner->counts.started += n;
   if (owner->still.at != UINT64_MAX) by_submitter_note_start(owner, by_clock_now(&by_clock_system));
-  if (n > 1) start_calls(owner, operations, n, 0, SIZE_MAX); /* of AllReduces that fuse */
+  /* Several operations in a group are AllReduces that fuse. */
+  if (n > 1) start_calls(owner, operations, n, 0, SIZE_MAX);
   for (size_t i = 0, fused; n == 1 && i < first->n_calls; i += fused) {
     fused = count_fused(first, i, by_job_settings(owner->job)->fusion);
     start_calls(owner, operations, 1, i, fused);

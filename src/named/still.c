@@ -2,7 +2,10 @@
  * which would have the members asked. */
 #include "submitter.h"
 
-enum { STILL_S = 2 /* without a start, until neighbours in the control tree are asked first; then twice as long */ };
+enum {
+  STILL_S =
+      2 /* Seconds without a start before neighbours in the control tree are first asked; the interval then doubles. */
+};
 
 void by_submitter_note_start(struct by_submitter *owner, uint64_t now) {
   if (!by_job_has_service(owner->job)) return;

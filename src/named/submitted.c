@@ -15,7 +15,7 @@
 
 const struct by_feature_key by_named_key = {.bytes = sizeof(struct by_named_state)};
 
-enum { MOST_CALLS = 65536, SUBMITTED = 1 << 16 /* a kind of call of its own */ };
+enum { MOST_CALLS = 65536, SUBMITTED = 1 << 16 /* Kind under which submissions are observed. */ };
 
 void by_submitted_set_state(struct by_submitted *s, enum by_submitted_state to) {
   static const char *const names[] = {"free", "waits", "root asked", "rank 0 asked", "runs", "ended"};
@@ -30,7 +30,7 @@ void by_submitted_set_state(struct by_submitted *s, enum by_submitted_state to) 
 
 /* ---- memory */
 
-/* Gives it back: it has ended, or was never opened. */
+/* Releases an operation that has ended or was never opened. */
 static void release(struct by_submitted *s) {
   struct by_submitter *owner = s->owner;
   for (size_t i = 0; i < s->n_sparse; i++)
@@ -47,7 +47,7 @@ static bool has_ended(const struct banyan_request *request) {
   return s->state == BY_SUBMITTED_ENDED;
 }
 
-/* The request lies in the operation. */
+/* Returns the result of a request, and releases the operation that contains it. */
 static enum banyan_status finish(struct banyan_request *request) {
   const struct by_submitted *s = request->of;
   enum banyan_status status = s->status;
@@ -58,7 +58,7 @@ static enum banyan_status finish(struct banyan_request *request) {
 
 static const struct by_request_ops ops = {.ended = has_ended, .finish = finish};
 
-/* A new operation, or one that was given back. NULL: out of memory. */
+/* Returns a new or released operation; NULL if memory is exhausted. */
 static struct by_submitted *take(struct by_submitter *owner) {
   struct by_submitted *s = LIST_FIRST(&owner->operations.spare);
   if (s) {
@@ -158,7 +158,7 @@ static bool all_fuse(const struct banyan_submission *what) {
   return what->n_sparse == 0;
 }
 
-/* A group. `fusion` decides how it is cut into calls, so it must be the same. */
+/* Describes a group of calls. `fusion` determines how the group is divided into calls, so ranks must agree on it. */
 static struct by_operation of_several(const struct banyan_submission *what, uint32_t ranks, uint64_t fusion) {
   struct by_operation sum = {.collective = BY_OPERATION_GROUP, .root = (uint32_t)(what->n_calls + what->n_sparse)};
   uint64_t rest = hash(sum.root, fusion), elements = 0;
@@ -234,7 +234,7 @@ static enum banyan_status fill(struct by_submitted *s, const char *name, const s
   else
     s->operation = what->n_calls ? of_call(&what->calls[0], ranks) : of_sparse(&what->sparse[0]);
   uint64_t now = by_clock_now(&by_clock_system);
-  s->deadline = UINT64_MAX; /* the first of those of its calls */
+  s->deadline = UINT64_MAX; /* The earliest deadline of its calls. */
   for (size_t i = 0; i < what->n_calls; i++)
     s->deadline = MIN(s->deadline, now + by_comm_lasts(s->owner->comm, what->calls[i].deadline));
   for (size_t i = 0; i < what->n_sparse; i++)
@@ -245,7 +245,7 @@ static enum banyan_status fill(struct by_submitted *s, const char *name, const s
 
 /* ---- its end */
 
-/* One that was refused never started, and was no call. */
+/* Adds an operation that has ended to the history. A refused one never started, and is left out. */
 static void note(const struct by_submitted *s, enum banyan_status status) {
   bool waited = s->state != BY_SUBMITTED_RUNS;
   struct by_history_call call = {.number = waited ? 0 : s->number, .outcome = BY_HISTORY_COMPLETED};
@@ -310,7 +310,7 @@ struct batch {
   size_t n;
 };
 
-/* The i-th of them. */
+/* Copies the i-th submission of a batch. */
 static enum banyan_status copy_submission(const struct batch *batch, size_t i, struct banyan_submission *to) {
   size_t given = batch->first->size_of_struct, stride = given ? given : sizeof *to;
   const void *from = (const char *)batch->first + i * stride;
@@ -342,17 +342,17 @@ static enum banyan_status begin(struct banyan_comm *comm, const struct batch *ba
   return fill(s, batch->names[i], &what);
 }
 
-/* All ranks wait for the last one, so what can be merged is merged now. Without the lock. */
+/* Merges rows before submitting, since all ranks wait for the last one. Called without the lock. */
 static void prepare_sparse(const struct batch *batch, struct banyan_request *const *requests) {
   for (size_t i = 0; i < batch->n; i++) {
     const struct by_submitted *s = requests[i]->of;
     struct banyan_submission what;
-    if (copy_submission(batch, i, &what) != BANYAN_OK) continue; /* was checked by begin */
+    if (copy_submission(batch, i, &what) != BANYAN_OK) continue; /* begin() has checked it. */
     for (size_t k = 0; k < s->n_sparse; k++) by_sparse_prepare(s->exchanges[k], &what.sparse[k]);
   }
 }
 
-/* From now on it is one of those that have not ended. */
+/* Adds an operation to those that have not ended. */
 static void open_operation(struct by_submitted *s) {
   struct by_submitter *owner = s->owner;
   by_submitted_set_state(s, BY_SUBMITTED_WAITS);

@@ -41,7 +41,7 @@ static void add_ranks(struct by_text *text, const struct by_stall *stall) {
   if (stall->more) by_text_add(text, " and %u more", stall->more);
 }
 
-/* The host that all of them are on; NULL: there is none, or not all of them are known. */
+/* Returns the host that all ranks lacking an operation share; NULL if there is none, or not all ranks are known. */
 static const char *shared_host(const struct banyan_comm *comm, const struct by_stall *stall) {
   const char *host = NULL;
   if (stall->more) return NULL;
@@ -54,7 +54,7 @@ static const char *shared_host(const struct banyan_comm *comm, const struct by_s
   return host;
 }
 
-/* Whether a rank has left, so that it will never submit anything. */
+/* Adds a rank that has left the job, which will never submit anything. */
 static void add_left(struct by_text *text, const struct banyan_comm *comm) {
   for (uint32_t r = 0; r < comm->size; r++)
     if (by_job_member_left(comm->job, comm->processes[r])) {
@@ -63,7 +63,7 @@ static void add_left(struct by_text *text, const struct banyan_comm *comm) {
     }
 }
 
-/* Which ranks lack an operation, and what they have in common. */
+/* Adds which ranks lack an operation, and what they have in common. */
 static void add_stall(struct by_text *text, const struct banyan_comm *comm, const struct by_stall *stall) {
   char what[BY_OPERATION_TEXT];
   const char *host = shared_host(comm, stall);
@@ -117,7 +117,7 @@ static void on_noted(void *argument, uint32_t note) {
   if (status != BANYAN_OK) by_submitter_fail(owner, status, "taking a new plan");
 }
 
-/* Neighbours in this rank's memory shall be neighbours in a call. */
+/* Orders operations in a group by their addresses, so that they are contiguous in the call. */
 static bool comes_before(const void *a, const void *b) {
   const struct by_submitted *x = a, *y = b;
   return (uintptr_t)x->calls[0].recv < (uintptr_t)y->calls[0].recv;
@@ -125,7 +125,7 @@ static bool comes_before(const void *a, const void *b) {
 
 /* ---- the control tree */
 
-/* Whose messages are to be expected: also those of neighbours in the tree before, which do no harm. */
+/* Notes the neighbours in the control tree, whose messages are expected. Messages of former neighbours are harmless. */
 static enum banyan_status note_neighbours(struct by_submitter *owner) {
   const struct by_controller_config *place = by_controller_place(owner->controller);
   free(owner->neighbours);
@@ -143,8 +143,8 @@ static enum banyan_status note_neighbours(struct by_submitter *owner) {
   return BANYAN_OK;
 }
 
-/* The root has all ranks go over to the tree of its plan. Ranks come to a plan at the same call, but not at the same
- * time: plans have numbers, so that one that has come to a later plan is not asked to go back by one that is behind. */
+/* At the root: moves all ranks to the control tree of its plan. Ranks change plans at the same call but at different
+ * times, so the number of the plan prevents a move back to an earlier plan. */
 static enum banyan_status offer_tree(struct by_submitter *owner) {
   const struct banyan_comm *comm = owner->comm;
   uint32_t number = comm->plans.used + 1;
@@ -165,7 +165,7 @@ static void on_plan(void *submitter) {
   if (owner->dirty) by_progress_kick(owner->job);
 }
 
-/* All go over to another tree here: this rank may be the root from now on, or no longer. */
+/* Handles a change of the control tree, after which this rank may be the root, or no longer. */
 static void on_moved(void *argument) {
   struct by_submitter *owner = argument;
   const struct by_controller_config *place = by_controller_place(owner->controller);
@@ -289,7 +289,7 @@ static void forget_comm(struct banyan_comm *comm) {
 
 /* ---- control messages */
 
-/* UINT32_MAX: it is no member. Most are neighbours. */
+/* Returns the rank of a process in the communicator, usually a neighbour; UINT32_MAX if it is no member. */
 static uint32_t rank_of(const struct by_submitter *owner, uint32_t process) {
   const struct banyan_comm *comm = owner->comm;
   uint32_t rank = 0;
@@ -318,7 +318,7 @@ static bool is_over(const struct by_job *job, uint32_t number) {
   return n;
 }
 
-/* A control message for a communicator that is not made here yet waits for it. The engine ends a sender of too many. */
+/* Keeps a control message for a communicator that is not created yet. The engine limits their number per sender. */
 static void keep(struct by_job *job, struct by_control_message *message) {
   struct by_named_state *named = by_named_of(job);
   if (is_over(job, message->team)) {
@@ -333,7 +333,7 @@ static void keep(struct by_job *job, struct by_control_message *message) {
   named->newest = message;
 }
 
-/* NULL: that failed, and with it the job. */
+/* Returns the communicator's submitter, created if necessary; on failure, fails the job and returns NULL. */
 static struct by_submitter *need_or_fail(struct banyan_comm *comm) {
   struct by_submitter *owner = NULL;
   enum banyan_status status = by_submitter_need(comm, &owner);
@@ -355,7 +355,8 @@ static void deliver(struct by_job *job, struct by_control_message *message) {
   by_control_message_free(by_job_engine(job), message);
 }
 
-/* Without a submitter there may be no link over which the question could come what this rank lacks. */
+/* Creates a submitter for every communicator, so that there is a link over which this rank can be asked what it lacks.
+ */
 static void listen_to_all(struct by_job *job) {
   by_job_lock(job);
   by_named_of(job)->listens = true;
@@ -365,7 +366,7 @@ static void listen_to_all(struct by_job *job) {
   by_job_unlock(job);
 }
 
-/* Handles control messages that came before the communicator was made. */
+/* Handles control messages that arrived before the communicator was created. */
 static void take_kept_messages(struct banyan_comm *comm) {
   struct by_job *job = comm->job;
   struct by_named_state *named = by_named_of(job);
@@ -398,7 +399,7 @@ static bool advance(struct by_submitter *owner, bool ended) {
   return true;
 }
 
-/* True: messages had arrived. */
+/* Delivers the control messages that have arrived. Returns whether there were any. */
 static bool take_messages(struct by_job *job) {
   bool any = false;
   for (struct by_control_message *message; (message = by_engine_read(by_job_engine(job))); any = true)
@@ -406,9 +407,8 @@ static bool take_messages(struct by_job *job) {
   return any;
 }
 
-/* What a burst brings lies in the lanes as several messages, of which the engine takes some at a time. All that are
- * there are taken before any of them is answered or passed on, so that this takes one message. Nothing is waited for.
- */
+/* Delivers all messages of a burst before any is answered or forwarded, so that one message answers them. The engine
+ * reads only some of the messages in the lanes at a time. Does not wait. */
 static bool take_all_messages(struct by_job *job) {
   if (!take_messages(job)) return false;
   for (uint32_t i = 0; i < MOST_ROUNDS; i++) {
@@ -467,8 +467,9 @@ static void end_alone(struct by_submitter *owner, const struct by_submitted *s) 
   by_text_fini(&text);
 }
 
-/* The root of the controllers finds out which ranks lack it and ends the job. If it does not, rank 0 finds out which
- * rank does not answer; and if nothing comes from there either, it is rank 0. */
+/* Gives up an operation after its deadline. First the root of the controllers finds out which ranks lack it, and ends
+ * the job. If it does not, rank 0 finds out which rank does not answer. If rank 0 does not answer either, it is to
+ * blame. */
 static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t now) {
   s->limit = now + MESSAGE_SECONDS * BY_SECOND;
   if (s->state == BY_SUBMITTED_WAITS) {
@@ -483,7 +484,8 @@ static void give_up(struct by_submitter *owner, struct by_submitted *s, uint64_t
   }
 }
 
-/* What waits for a process that has left will not start. What has started somewhere is still announced to all. */
+/* Shortens the deadlines of waiting operations after a process has left, since those that wait for it will not start.
+ * The rest of the time allows starts that are being announced. */
 static void hasten_waiting(struct by_job *job) {
   uint64_t soon = by_clock_now(&by_clock_system) + MESSAGE_SECONDS * BY_SECOND;
   for (const struct banyan_comm *comm = by_comm_first(job); comm; comm = comm->next) {

@@ -15,7 +15,7 @@
 #include "plan_switch.h"
 #include "request.h"
 
-/* What is larger than this starts by itself: a call of its own costs less than copying it in and out. The same on all
+/* Bytes; a larger operation starts as a call of its own, which costs less than copying it. Must be the same on all
  * ranks. */
 enum { BY_FUSE_EACH = 64 << 10 };
 
@@ -36,87 +36,88 @@ enum by_submitted_state {
   BY_SUBMITTED_ENDED
 };
 
-/* An operation. Objects are used again. */
+/* An operation. Objects are reused. */
 struct by_submitted {
-  struct banyan_request request; /* the caller's handle */
+  struct banyan_request request; /* Handle of the caller. */
   struct by_submitter *owner;
-  LIST_ENTRY(by_submitted) entry; /* in the owner's list of those that have not ended, or of spare ones */
+  LIST_ENTRY(by_submitted) entry; /* In the owner's list of open or of spare operations. */
   char name[BY_OPERATION_NAME + 1];
   struct by_operation operation;
   enum by_submitted_state state;
   int priority;
   uint64_t deadline;
-  uint64_t limit;            /* until when it waits for others at most */
-  uint64_t trace;            /* its record in the tracer; 0: none */
-  struct banyan_call *calls; /* copied, with their counts */
+  uint64_t limit;            /* Time until which it waits for other ranks (ns). */
+  uint64_t trace;            /* Its record in the tracer; 0 if it has none. */
+  struct banyan_call *calls; /* Copies of the calls; their counts are in `counts`. */
   size_t n_calls, calls_room;
   size_t *counts, counts_room;
-  struct by_sparse_exchange **exchanges; /* NULL: it has ended */
+  struct by_sparse_exchange **exchanges; /* Sparse exchanges; an entry is NULL once it has ended. */
   size_t n_sparse, sparse_room;
-  size_t left;    /* calls and exchanges that have not ended */
-  uint64_t group; /* bytes of the group whose first it is; UINT64_MAX: it is not the first of one */
+  size_t left;    /* Number of calls and exchanges that have not ended. */
+  uint64_t group; /* Bytes of the group whose first operation it is; UINT64_MAX if it is not the first. */
   enum banyan_status status;
-  uint32_t number; /* how many had started before it */
-  char *text;      /* of its error; NULL: there is no memory for it */
+  uint32_t number; /* Number of operations that started before it. */
+  char *text;      /* Text of its error; NULL if memory was exhausted. */
 };
 
 /* A call of the engine: AllReduces of operations, one behind the other; or one call of any kind. */
 struct by_flight {
-  LIST_ENTRY(by_flight) entry; /* in the owner's list of those under way, or of spare ones */
+  LIST_ENTRY(by_flight) entry; /* In the owner's list of running or of spare flights. */
   struct by_call *call;
   struct by_piece {
     struct by_submitted *submitted;
     const struct banyan_call *call;
   } * pieces;
   size_t n, room;
-  struct by_fuse_buffer *buffer; /* what results are copied from; NULL: they are in place */
+  struct by_fuse_buffer *buffer; /* Buffer from which results are copied; NULL if they are in place. */
 };
 
-/* Where pieces lie together that do not do so in the program's memory. */
+/* Contiguous memory for pieces that are not contiguous in the program's memory. */
 struct by_fuse_buffer {
-  LIST_ENTRY(by_fuse_buffer) entry; /* in the owner's list of free ones */
+  LIST_ENTRY(by_fuse_buffer) entry; /* In the owner's list of free buffers. */
   struct by_region *region;
 };
 
 struct by_submitter {
-  struct banyan_comm *comm; /* NULL: it is gone, and this waits for its last operation to be given back */
-  struct by_submit_log log; /* the communicator in which operations run, and whether this rank is the root */
+  struct banyan_comm *comm; /* NULL once it is destroyed, while operations have not been released yet. */
+  struct by_submit_log log; /* Names the communicator in which operations run, and whether this rank is the root. */
   struct by_job *job;
   struct by_controller *controller;
   struct by_neighbour {
     uint32_t process, rank;
-  } * neighbours; /* the senders of its control messages */
+  } * neighbours; /* Senders of the controller's messages. */
   uint32_t n_neighbours;
-  struct { /* submitted.c */
+  struct { /* State of submitted.c. */
     LIST_HEAD(, by_submitted) open, spare;
-    uint32_t taken; /* in callers' hands */
+    uint32_t taken; /* Operations that callers have not released. */
   } operations;
-  struct { /* flight.c */
+  struct { /* State of flight.c. */
     LIST_HEAD(, by_flight) running, spare;
     LIST_HEAD(, by_fuse_buffer) buffers;
-    uint32_t exchanges; /* that are running */
+    uint32_t exchanges; /* Number of running exchanges. */
   } flights;
-  uint32_t id;       /* the inner communicator's number, which its control messages carry too */
-  bool dirty;        /* the controller may have something to send */
-  uint64_t deadline; /* no operation's limit is before it */
-  struct by_still {  /* still.c */
-    uint64_t since;  /* when an operation has started last, or the first one began to wait */
-    uint64_t after;  /* then members are asked again */
-    uint64_t at;     /* when; UINT64_MAX: not */
+  uint32_t id;       /* Number of the inner communicator, also used in its control messages. */
+  bool dirty;        /* The controller may have messages to send. */
+  uint64_t deadline; /* Earliest limit of a waiting operation (ns). */
+  struct by_still {  /* Detects that nothing starts while operations wait. */
+    uint64_t since;  /* Time of the last start, or since when the first operation waits (ns). */
+    uint64_t after;  /* Interval after which members are asked again (ns). */
+    uint64_t at;     /* Time at which members are asked next (ns); UINT64_MAX if not. */
   } still;
   struct banyan_negotiation counts;
-  uint32_t started;          /* operations; in the same order on all ranks */
-  struct by_history history; /* of operations, by how many had started before them */
+  uint32_t started;          /* Number of operations started; the order is the same on all ranks. */
+  struct by_history history; /* History of operations, by the number started before each. */
 };
 
 /* ---- submitted.c */
 
 void by_submitted_set_state(struct by_submitted *s, enum by_submitted_state to);
-/* Ends it; without a text, with that of the thread's last error. */
+/* Ends an operation. If `text` is NULL, it has the text of the thread's last error. */
 void by_submitted_end(struct by_submitted *s, enum banyan_status status, const char *text);
-/* A part of it has ended, with this status and the thread's error text; the last part ends it. */
+/* Notes that a part of an operation has ended with this status and the thread's error text; the last part ends the
+ * operation. */
 void by_submitted_part_ended(struct by_submitted *s, enum banyan_status status);
-/* Makes room for so many elements of `each` bytes. */
+/* Grows an array to `wanted` elements of `each` bytes. */
 BANYAN_CHECK enum banyan_status by_submitter_make_room(struct by_submitter *owner, void **memory, size_t *room,
                                                        size_t wanted, size_t each);
 /* Frees a submitter whose communicator and operations are gone. */
@@ -128,21 +129,22 @@ void by_submitter_fail(struct by_submitter *owner, enum banyan_status status, co
 
 /* ---- flight.c */
 
-/* Starts operations as one; see by_controller_config. `submitter`: a struct by_submitter. */
+/* Starts operations as one group, as the callback `start` of by_controller_config. `submitter` is a struct
+ * by_submitter. */
 void by_submit_start(void *submitter, void *const *operations, uint32_t n);
-/* Ends operations whose calls have ended. True if any did. */
+/* Ends operations whose calls have ended. Returns true if any call has. */
 bool by_submit_collect(struct by_submitter *owner);
-/* All calls have ended, and no more will start. */
+/* Frees flights and buffers, once all calls have ended and no more will start. */
 void by_flights_fini(struct by_submitter *owner);
 
 /* ---- submitter.c */
 
-/* The communicator's submitter, made if need be, without an inner communicator. */
+/* Returns the communicator's submitter. If necessary, creates one, without an inner communicator. */
 BANYAN_CHECK enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out);
 
 /* ---- still.c */
 
-/* Something has started, or begins to wait where nothing did. */
+/* Notes that an operation has started, or that the first one begins to wait. */
 void by_submitter_note_start(struct by_submitter *owner, uint64_t now);
 /* Has the neighbours in the control tree asked whether they run, if something waits and nothing has started for long.
  */
@@ -150,8 +152,8 @@ void by_submitter_ask_if_still(struct by_submitter *owner, uint64_t now);
 
 /* ---- control_place.c */
 
-/* The control tree that goes with a plan, or, with NULL, the first one, which all ranks make without asking each other,
- * whatever their plans have come to. The caller frees out->up, which holds both ways. */
+/* Makes the control tree of a plan. NULL makes the first tree, which is the same on all ranks whatever plans they use.
+ * The caller frees out->up, which also holds out->down. */
 BANYAN_CHECK enum banyan_status by_control_place_tree(const struct banyan_comm *comm, const struct by_plan *plan,
                                                       struct by_controller_tree *out);
 

@@ -87,19 +87,20 @@ uint32_t by_controller_child(const struct by_controller *c, uint32_t rank) {
 
 /* --- at the root: what all ranks have submitted waits to start --- */
 
-/* The larger, the earlier it starts: by priority, then those with a bit, the last one first; then the others, all
- * alike. */
+/* Returns the rank in the order of starts, where larger values start earlier: by priority, then those with a bit, the
+ * highest bit first, then the others. */
 static uint64_t urgency_of(const struct by_variant *variant) {
   uint64_t priority = (uint32_t)variant->priority ^ 1u << 31;
   return priority << 32 | (variant->bit == BY_NO_NUMBER ? 0 : variant->bit + 1);
 }
 
-/* All ranks have it: it waits to start, behind what is more urgent. False: no memory. */
+/* Queues an operation that all ranks have submitted, behind those at least as urgent. Returns false if memory is
+ * exhausted. */
 static bool make_ready(struct by_controller *c, struct by_variant *variant) {
   uint64_t urgency = urgency_of(variant);
   uint32_t from = 0, to = c->n_ready;
   if (!BY_ARRAY_GROW(&c->ready, &c->room_ready, c->n_ready + 1)) return false;
-  while (from < to) { /* behind those that are alike */
+  while (from < to) { /* Find the position behind equally urgent ones. */
     uint32_t middle = (from + to) / 2;
     if (urgency_of(c->ready[middle]) >= urgency)
       from = middle + 1;
@@ -114,7 +115,7 @@ static bool make_ready(struct by_controller *c, struct by_variant *variant) {
 
 /* --- which ranks have submitted what --- */
 
-/* Puts it into the root's pool, or into the message up. */
+/* Queues an operation that all ranks below have at the root, or reports it upward. */
 static void complete(struct by_controller *c, struct by_variant *variant) {
   if (by_is_root(c)) {
     if (!make_ready(c, variant)) c->failed = true;
@@ -132,7 +133,7 @@ void by_controller_conflict(struct by_controller *c, struct by_named *named,
   by_write_refusal(by_list_entry(&c->lists[by_is_root(c) ? BY_LIST_REFUSED : BY_LIST_CONFLICTS]), refusal);
 }
 
-/* A rank that has submitted it; UINT32_MAX: none has, as far as is known here. */
+/* Returns a rank that has submitted an operation; UINT32_MAX if none is known here. */
 static uint32_t find_witness(const struct by_controller *c, const struct by_variant *variant) {
   if (variant->bit == BY_NO_NUMBER) return variant->own || variant->n_have ? variant->witness : UINT32_MAX;
   uint32_t own = c->config.n_up_children;
@@ -142,7 +143,7 @@ static uint32_t find_witness(const struct by_controller *c, const struct by_vari
   return UINT32_MAX;
 }
 
-/* If ranks have submitted different operations under this name, it is reported upward, or refused. */
+/* Reports upward or refuses a name under which ranks have submitted different operations. */
 static void compare(struct by_controller *c, struct by_named *named) {
   struct by_refused_operation refusal = {.name = named->name};
   uint32_t n = 0;
@@ -184,7 +185,7 @@ enum banyan_status by_controller_note(struct by_controller *c, struct by_variant
 
 /* --- bits --- */
 
-/* Operations that all have are reported, and removed from all rows. */
+/* Reports the operations whose bits are set in all rows, and clears these bits. */
 static void combine(struct by_controller *c) {
   uint32_t rows = c->config.n_up_children + 1, words = (c->n_table + 63) / 64;
   c->dirty = false;
@@ -208,7 +209,8 @@ static bool has_reported_bits(const struct by_controller *c) {
 
 /* --- at the root: what starts, by priority and as far as the network has room; small operations are fused --- */
 
-/* Many small groups under way would leave nothing to be fused. */
+/* Returns the bytes that a group counts as. The minimum limits the number of small groups in progress, so that
+ * operations are left to be fused. */
 static uint64_t charge_of(const struct by_controller *c, uint64_t bytes) {
   return MAX(bytes, c->config.window / 4);
 }
@@ -227,7 +229,7 @@ static bool fuses(const struct by_controller *c, const struct by_variant *a, con
          x->dtype == y->dtype && x->op == y->op;
 }
 
-/* Into the group, at its place. */
+/* Inserts an operation into the group in the configured order. */
 static void pick(struct by_controller *c, struct by_variant *variant) {
   if (!BY_ARRAY_GROW(&c->group, &c->room_group, c->n_group + 1)) {
     c->failed = true;
@@ -250,8 +252,7 @@ static void send_started(struct by_controller *c, struct by_variant *variant) {
   if (by_name) by_write_subject(writer, variant->named->name, &variant->operation);
 }
 
-/* The first of those that are ready that is not picked, and with it the next ones that are like it, as far as they
- * fit. */
+/* Starts the operation `first` of those that are ready, with the following ones that can be fused with it and fit. */
 static void release_group(struct by_controller *c, uint32_t first) {
   uint64_t bytes = by_operation_bytes(&c->ready[first]->operation), fuse = c->config.fuse;
   c->n_group = 0;
@@ -269,7 +270,7 @@ static void release_group(struct by_controller *c, uint32_t first) {
   by_controller_charge(c, bytes);
 }
 
-/* Writes what may start now into the lists downward. */
+/* Writes the groups that may start now to the lists downward. */
 static void release(struct by_controller *c) {
   uint32_t left = 0;
   for (uint32_t i = 0; i < c->n_ready; i++) {
@@ -292,7 +293,7 @@ static int by_id(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Puts what comes again into the table. */
+/* Puts operations that have started repeatedly into the table. */
 static void renew(struct by_controller *c) {
   if (!c->renew) return;
   c->renew = false;
@@ -302,7 +303,7 @@ static void renew(struct by_controller *c) {
     c->failed = true;
     return;
   }
-  /* Everything that the first iteration had, later what has come again. */
+  /* After the first iteration, all operations enter the table; later, those that started twice. */
   uint32_t enough = !c->stepped ? OFTEN : c->n_table ? 2 : 1;
   for (struct by_variant *variant = c->operations.ids; variant; variant = variant->hh.next)
     if (variant->bit == BY_NO_NUMBER && variant->starts >= enough) chosen[n++] = variant;
@@ -388,7 +389,7 @@ static void send(struct by_controller *c, uint32_t to, const void *message, size
   c->config.send(c->config.context, to, message, bytes);
 }
 
-/* As a list or as words, whichever is shorter. */
+/* Adds the complete bits as a list or as words, whichever is shorter. */
 static void add_bits(struct by_controller *c) {
   uint32_t last = 0, n = 0;
   for (uint32_t w = 0; w < (c->n_table + 63) / 64; w++)
@@ -424,7 +425,7 @@ void by_controller_send_down(struct by_controller *c, const void *message, size_
     send(c, c->down_children[i], message, bytes, &c->counters.messages_down);
 }
 
-/* The root handles its own message as well. */
+/* Sends a message downward; the root also applies it itself. */
 static enum banyan_status send_down(struct by_controller *c) {
   begin_message(c, BY_NEGOTIATION_DOWN, c->place + 1);
   for (int i = BY_LISTS_DOWN; i < BY_LISTS; i++) add_list(c, &c->lists[i]);
@@ -438,7 +439,7 @@ static enum banyan_status send_down(struct by_controller *c) {
 
 /* ---- another tree */
 
-/* What is submitted here and has not started is announced anew. */
+/* Reports again what is submitted here and has not started, since the tree has changed. */
 static enum banyan_status announce_again(struct by_controller *c) {
   for (struct by_named *named = c->operations.names; named; named = named->hh.next)
     for (struct by_variant *variant = named->variants; variant; variant = variant->next) {
@@ -458,7 +459,7 @@ enum banyan_status by_controller_enter(struct by_controller *c, const struct by_
   return BANYAN_OK;
 }
 
-/* The message goes along the tree before. */
+/* Changes the tree. The message is sent along the previous tree. */
 static enum banyan_status change_tree(struct by_controller *c) {
   while (has_entries(c, BY_LISTS_DOWN, BY_LISTS) && !c->failed) BY_TRY(send_down(c));
   by_tree_write(&c->message, ++c->place, &c->next_tree);
@@ -489,7 +490,8 @@ uint32_t by_controller_tree_number(const struct by_controller *c) {
   return c->tree_number;
 }
 
-/* A note stands before what starts after it was made. What starts may bring new submissions. */
+/* Sends the root's messages. Notes precede what starts after them. Repeats, since starts may lead to new submissions.
+ */
 static enum banyan_status flush_root(struct by_controller *c) {
   if (has_entries(c, BY_LIST_NOTES, BY_LISTS)) BY_TRY(send_down(c));
   if (c->next_tree.up) BY_TRY(change_tree(c));
@@ -505,7 +507,7 @@ static enum banyan_status flush_root(struct by_controller *c) {
 
 enum banyan_status by_controller_flush(struct by_controller *c) {
   if (by_is_root(c)) BY_TRY(flush_root(c));
-  if (!by_is_root(c)) { /* it may have been the root until now */
+  if (!by_is_root(c)) { /* Not an else: flush_root may have moved the root elsewhere. */
     if (c->dirty) combine(c);
     send_up(c);
   }

@@ -6,7 +6,7 @@
 #include "arena.h"
 #include "controller_parts.h"
 
-enum { GENERATION = 4096 /* starts by name, after which names that have not come again are forgotten */ };
+enum { GENERATION = 4096 /* Starts by name in a generation, after which unused names are forgotten. */ };
 
 static enum banyan_status malformed(struct by_controller *c, uint32_t from, const char *what) {
   c->counters.malformed++;
@@ -32,7 +32,7 @@ static void take_bit(struct by_controller *c, uint32_t child, uint32_t bit) {
   if (by_controller_note(c, variant, child, c->up_children[child]) != BANYAN_OK) c->twice = true;
 }
 
-/* Bits, in either form. */
+/* Reads bits in either form, and applies them if `apply`. */
 static void read_bits(struct by_controller *c, uint32_t child, struct by_reader *reader, bool apply) {
   uint8_t in_words = by_read_u8(reader);
   uint32_t n = by_read_count(reader, in_words ? 8 : 4);
@@ -50,8 +50,8 @@ static void read_bits(struct by_controller *c, uint32_t child, struct by_reader 
   }
 }
 
-/* Reads all behind the head; if it is to be applied, it has been checked, except whether something is submitted twice.
- */
+/* Reads a message upward behind its head. It is called without `apply` first, to check everything except whether
+ * something is submitted twice. */
 static void read_up(struct by_controller *c, uint32_t child, struct by_reader *reader, bool apply) {
   struct by_subject subject;
   struct by_refused_operation refusal;
@@ -85,7 +85,7 @@ static void read_up(struct by_controller *c, uint32_t child, struct by_reader *r
   }
 }
 
-/* The sender has not read more of the log than this controller, which is above it, or before it on a ring. */
+/* Handles a message of a child, which cannot have read more of the log than this controller. */
 static enum banyan_status from_child(struct by_controller *c, uint32_t child, const void *message, size_t bytes) {
   struct by_reader reader;
   by_reader_init(&reader, message, bytes);
@@ -107,7 +107,7 @@ static enum banyan_status from_child(struct by_controller *c, uint32_t child, co
 
 /* ---- downward */
 
-/* The operation that starts; NULL: unknown. A number that the root has given it now is written down. */
+/* Reads which operation starts; NULL if it is unknown. *id becomes the number that the root gave it with this start. */
 static struct by_variant *read_started(struct by_controller *c, struct by_reader *reader, uint32_t *id) {
   struct by_subject subject;
   bool by_name = by_read_u8(reader) != 0;
@@ -134,7 +134,7 @@ static void check_groups(struct by_controller *c, struct by_reader *reader) {
     }
 }
 
-/* *refuses: whether it refuses anything. */
+/* Checks a message downward. Sets *refuses if it contains refusals. */
 static bool check_down(struct by_controller *c, const void *message, size_t bytes, bool *refuses) {
   struct by_reader reader;
   struct by_subject subject;
@@ -156,7 +156,7 @@ static bool check_down(struct by_controller *c, const void *message, size_t byte
 static bool start_one(struct by_controller *c, struct by_variant *variant, uint32_t id) {
   if (id != BY_NO_NUMBER) {
     c->named_starts++;
-    c->next_id = MAX(c->next_id, id + 1); /* another one may be the root later */
+    c->next_id = MAX(c->next_id, id + 1); /* Another rank may become the root later. */
     if (!by_operations_number(&c->operations, variant, id)) return false;
   }
   variant->submitted = variant->late = variant->given_up = false;
@@ -207,7 +207,7 @@ static bool make_room_in_table(struct by_controller *c) {
   return true;
 }
 
-/* From now on it goes by a bit, also what has been submitted of it. */
+/* Gives an operation a bit, and converts what has been submitted of it. */
 static bool give_bit(struct by_controller *c, struct by_variant *variant) {
   if (!make_room_in_table(c)) return false;
   variant->bit = c->n_table;
@@ -233,7 +233,7 @@ static enum banyan_status apply_table(struct by_controller *c, struct by_reader 
 
 /* ---- refusals */
 
-/* Forgets that any rank has submitted it. */
+/* Clears the ranks that have submitted an operation. */
 static void unnote(struct by_controller *c, struct by_variant *variant) {
   by_operations_clear(&c->operations, variant);
   if (variant->bit == BY_NO_NUMBER) return;
@@ -297,7 +297,7 @@ enum banyan_status by_controller_apply(struct by_controller *c, const void *mess
   return BANYAN_OK;
 }
 
-/* All go over to another tree. */
+/* Handles a message that changes the tree. */
 static enum banyan_status take_tree(struct by_controller *c, uint32_t from, const void *message, size_t bytes) {
   struct by_controller_tree tree;
   struct by_reader reader;
@@ -322,7 +322,7 @@ static enum banyan_status take_now(struct by_controller *c, uint32_t from, const
   if (kind == BY_NEGOTIATION_TREE) return take_tree(c, from, message, bytes);
   bool refuses;
   if (!check_down(c, message, bytes, &refuses)) return malformed(c, from, "that is malformed");
-  if (refuses) BY_TRY(by_controller_flush(c)); /* what is submitted later is something new */
+  if (refuses) BY_TRY(by_controller_flush(c)); /* Submissions after the refusal are new ones. */
   by_controller_send_down(c, message, bytes);
   return by_controller_apply(c, message, bytes);
 }

@@ -6,8 +6,8 @@
 
 #include "controller_parts.h"
 
-/* For an answer of a child. Controllers nearer to the root have asked first, so they wait no longer than those below.
- */
+/* Nanoseconds that a controller waits for a child's answer. Controllers nearer to the root asked earlier, so they give
+ * up earlier than those below. */
 static const uint64_t answer_timeout = 1000000000;
 
 static struct by_question **find_question(struct by_controller *c, const char *name,
@@ -19,7 +19,7 @@ static struct by_question **find_question(struct by_controller *c, const char *n
   return place;
 }
 
-/* Returns the one behind it. */
+/* Frees a question and returns the next one. */
 static struct by_question *free_question(struct by_question *question) {
   struct by_question *next = question->next;
   free(question->left);
@@ -81,16 +81,16 @@ static void merge(struct by_question *question, uint32_t own, const struct by_st
   for (uint32_t i = 0; i < lacking->n_ranges; i++) add_range(stall, lacking->ranges[i]);
 }
 
-/* Whether all below a child have it, as far as is known here. */
+/* Whether all ranks below a child have an operation, as far as is known here. */
 static bool child_has(const struct by_controller *c, const struct by_variant *variant, uint32_t row) {
   if (!variant) return false;
   if (variant->submitted && by_controller_has_reported(c, variant))
-    return true; /* all have it, and that has been reported upward */
+    return true; /* All ranks below have it, and that has been reported upward. */
   return variant->bit == BY_NO_NUMBER ? by_bit_is_set(variant->have, row)
                                       : by_bit_is_set(by_bits_of(c, row, variant->bit / 64), variant->bit % 64);
 }
 
-/* A child that has not answered lacks it too, unless it is known to have it. */
+/* Counts children that have not answered as lacking the operation, unless they are known to have it. */
 static void count_silent(const struct by_controller *c, struct by_question *question) {
   const struct by_subject *subject = &question->subject;
   const struct by_variant *variant = by_operations_find(&c->operations, subject->name, &subject->operation);
@@ -101,7 +101,7 @@ static void count_silent(const struct by_controller *c, struct by_question *ques
   }
 }
 
-/* Answers, or reports it at the root. The question is gone then. */
+/* Ends a question: answers it, or reports the stall at the root. */
 static void end_question(struct by_controller *c, struct by_question **place) {
   struct by_question *question = *place;
   if (question->n_left) count_silent(c, question);
@@ -130,10 +130,10 @@ static struct by_question *make_question(const struct by_controller *c, const st
 
 void by_controller_ask(struct by_controller *c, const struct by_subject *subject) {
   struct by_question **place = find_question(c, subject->name, &subject->operation);
-  if (*place) return; /* the answer to that will do */
+  if (*place) return; /* The pending question will be answered. */
   uint32_t n = 0;
   for (const struct by_question *question = c->questions; question; question = question->next) n++;
-  if (n == BY_QUESTIONS_MOST) return; /* the root asks no more than that at once */
+  if (n == BY_QUESTIONS_MOST) return; /* The root asks at most so many questions at once. */
   struct by_question *question = make_question(c, subject);
   if (!question) {
     c->failed = true;
@@ -152,7 +152,7 @@ void by_controller_ask(struct by_controller *c, const struct by_subject *subject
 
 void by_controller_answer(struct by_controller *c, uint32_t child, const struct by_stall *lacking) {
   struct by_question **place = find_question(c, lacking->name, &lacking->operation);
-  if (!*place || !(*place)->left[child]) return; /* too late */
+  if (!*place || !(*place)->left[child]) return; /* The answer is late. */
   (*place)->left[child] = false;
   (*place)->n_left--;
   merge(*place, c->config.rank, lacking);

@@ -6,7 +6,7 @@
 #include "arena.h"
 #include "controller_parts.h"
 
-/* A child may submit much before this controller has read what it has read. */
+/* Maximum bytes kept of one sender; a child may submit much before this controller has read as much of the log. */
 enum { MOST_EARLY_BYTES = 16 << 20 };
 
 /* ---- the message: see negotiation_message.h */
@@ -19,13 +19,14 @@ void by_tree_write(struct by_list_writer *message, uint64_t place, const struct 
   by_write_u32(writer, tree->number);
   by_write_u32(writer, tree->ranks);
   for (uint32_t r = 0; r < tree->ranks; r++) {
-    writer = by_list_entry(message); /* has room for an entry, not for all */
+    writer = by_list_entry(message); /* An entry has room for one rank only. */
     by_write_u32(writer, tree->up[r]);
     by_write_u32(writer, tree->down[r]);
   }
 }
 
-/* Whether all ranks hang together below one root. `state`: 0 unseen, 1 on the way, 2 good. O(ranks) */
+/* Whether all ranks are connected to the root. `state` of each rank is 0 if unseen, 1 if on the current path, 2 if
+ * connected. Takes O(ranks). */
 static bool is_tree(const uint32_t *parent, uint32_t root, uint32_t ranks, uint8_t *state) {
   memset(state, 0, ranks);
   state[root] = 2;
@@ -75,7 +76,7 @@ void by_tree_fini(struct by_controller_tree *tree) {
   *tree = (struct by_controller_tree){0};
 }
 
-/* FNV-1a over words. */
+/* Computes FNV-1a over words. */
 uint64_t by_tree_hash(const struct by_controller_tree *tree) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (uint32_t r = 0; r < tree->ranks; r++) {
@@ -97,7 +98,7 @@ bool by_tree_copy(const struct by_controller_tree *from, struct by_controller_tr
 
 /* ---- another place */
 
-/* Ascending. The caller frees it. NULL: no memory. */
+/* Lists the children of a rank in ascending order. The caller frees the list; NULL if memory is exhausted. */
 static uint32_t *list_children(const uint32_t *parent, uint32_t ranks, uint32_t rank, uint32_t *n) {
   *n = 0;
   for (uint32_t r = 0; r < ranks; r++) *n += r != rank && parent[r] == rank;
@@ -107,7 +108,7 @@ static uint32_t *list_children(const uint32_t *parent, uint32_t ranks, uint32_t 
   return children;
 }
 
-/* Of the operations in the table no rank has submitted any. */
+/* Clears which ranks have submitted the operations in the table. */
 static bool clear_bits(struct by_controller *c) {
   size_t words = (size_t)(c->config.n_up_children + 1) * (c->room_table / 64);
   uint64_t *bits = calloc(words + 1, sizeof *bits);
@@ -161,7 +162,7 @@ enum by_when by_controller_when(const struct by_controller *c, const void *messa
   uint64_t place = by_read_u64(&reader);
   if (reader.failed) return BY_NOW;
   if (kind == BY_NEGOTIATION_UP && place < c->began) return BY_LATE;
-  if (by_is_root(c)) return BY_NOW; /* it has written the log, so no rank can be ahead */
+  if (by_is_root(c)) return BY_NOW; /* The root writes the log, so no rank can be ahead of it. */
   if (kind == BY_NEGOTIATION_UP) return place > c->place ? BY_EARLY : BY_NOW;
   bool down = kind == BY_NEGOTIATION_DOWN || kind == BY_NEGOTIATION_TREE;
   return down && place > c->place + 1 ? BY_EARLY : BY_NOW;

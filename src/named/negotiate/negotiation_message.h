@@ -24,13 +24,13 @@
 
 enum { BY_NEGOTIATION_UP = 1, BY_NEGOTIATION_DOWN = 2, BY_NEGOTIATION_TREE = 3 };
 
-/* Entries of a list while it is written. Keeps its memory. */
+/* A list that is being written; its memory is reused. */
 struct by_list_writer {
-  struct by_writer out; /* failed: no memory; what is in it is lost */
+  struct by_writer out; /* Encoded entries, which are lost if it has failed for lack of memory. */
   uint32_t n;
 };
 
-/* A name and what it stands for. */
+/* A name and the operation submitted under it. */
 struct by_subject {
   char name[BY_OPERATION_NAME + 1];
   struct by_operation operation;
@@ -38,7 +38,7 @@ struct by_subject {
 
 void by_list_writer_fini(struct by_list_writer *list);
 void by_list_writer_clear(struct by_list_writer *list);
-/* Where to write the next entry, of 512 bytes at most, until another one is asked for. */
+/* Adds an entry and returns its writer, which accepts 512 bytes and is valid until the next entry. */
 struct by_writer *by_list_entry(struct by_list_writer *list);
 /* Adds another list, with its number of entries before it, as one entry. */
 void by_list_add(struct by_list_writer *to, const struct by_list_writer *list);
@@ -47,13 +47,13 @@ void by_write_subject(struct by_writer *writer, const char *name, const struct b
 void by_write_refusal(struct by_writer *writer, const struct by_refused_operation *refusal);
 void by_write_stall(struct by_writer *writer, const struct by_stall *stall);
 
-/* Any of these may fail the reader. */
+/* Decode entries; malformed ones fail the reader. */
 void by_read_subject(struct by_reader *reader, struct by_subject *out);
-/* The name lies in `subject`. */
+/* Decodes a refusal, whose name points into `subject`. */
 void by_read_refusal(struct by_reader *reader, struct by_subject *subject, struct by_refused_operation *out);
 void by_read_stall(struct by_reader *reader, struct by_subject *subject, struct by_stall *out);
 
-/* Whether the name of an operation is one. */
+/* Whether a name is a valid name of an operation. */
 bool by_operation_name_fits(const char *name);
 
 #endif

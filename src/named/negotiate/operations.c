@@ -96,7 +96,7 @@ static struct by_named *add_name(struct by_operations *operations, const char *n
   return NULL;
 }
 
-/* For a bit of each child. False: no memory. */
+/* Provides memory for a bit of each child. Returns false if memory is exhausted. */
 static bool make_room(const struct by_operations *operations, struct by_variant *variant) {
   uint64_t *have = &variant->few;
   if (operations->have_words > 1) have = malloc(operations->have_words * sizeof *have);
