@@ -142,13 +142,8 @@ void by_flights_fini(struct by_submitter *owner);
 /* Returns the communicator's submitter. If necessary, creates one, without an inner communicator. */
 BANYAN_CHECK enum banyan_status by_submitter_need(struct banyan_comm *comm, struct by_submitter **out);
 
-/* ---- still.c */
-
 /* Notes that an operation has started, or that the first one begins to wait. */
 void by_submitter_note_start(struct by_submitter *owner, uint64_t now);
-/* Has the neighbours in the control tree asked whether they run, if something waits and nothing has started for long.
- */
-void by_submitter_ask_if_still(struct by_submitter *owner, uint64_t now);
 
 /* ---- control_place.c */
 
