@@ -12,8 +12,8 @@
 
 #include "check.h"
 #include "job.h"
-#include "state_copies.h"
 #include "state_contents.h"
+#include "state_copies.h"
 
 enum { MIB = 1 << 20, LARGE = 5 * MIB / 4 + 3 /* elements: 5 MiB and 12 bytes */, SMALL = 100 };
 

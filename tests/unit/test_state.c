@@ -4,8 +4,8 @@
 
 #include "check.h"
 #include "rng.h"
-#include "state_copies.h"
 #include "state_contents.h"
+#include "state_copies.h"
 #include "state_transfer.h"
 
 static void test_buffers(void **state) {
