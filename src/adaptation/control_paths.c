@@ -179,9 +179,11 @@ struct taken {
   uint64_t bytes;
 };
 
-static void add_taken(void *context, uint32_t process, const struct by_meter *meter) {
+static void add_taken(void *context, uint32_t process, struct by_lane *lane) {
   struct taken *taken = context;
-  if (process == taken->process) taken->bytes += meter->bytes;
+  struct by_meter meter;
+  if (!by_lane_meter(lane, &meter)) return;
+  if (process == taken->process) taken->bytes += meter.bytes;
 }
 
 /* Returns the bytes that the other end has received so far, of all that was sent to it. */
@@ -189,7 +191,7 @@ static uint64_t count_taken(const struct by_control_paths *paths, uint32_t proce
   struct by_job *job = paths->peers->job;
   struct taken taken = {.process = process};
   by_job_lock(job);
-  by_engine_meter(by_job_engine(job), add_taken, &taken);
+  by_engine_visit_lanes(by_job_engine(job), add_taken, &taken);
   by_job_unlock(job);
   return taken.bytes;
 }

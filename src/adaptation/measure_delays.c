@@ -220,17 +220,19 @@ struct row {
   double *delay;
 };
 
-static void correct(void *context, uint32_t process, const struct by_meter *meter) {
+static void correct(void *context, uint32_t process, struct by_lane *lane) {
   const struct row *row = context;
-  double max = (meter->trip * 1e-6 + by_limit_answers_in) / 2;
-  for (uint32_t r = row->comm->rank + 1; meter->trip && r < row->comm->size; r++)
+  struct by_meter meter;
+  if (!by_lane_meter(lane, &meter)) return;
+  double max = (meter.trip * 1e-6 + by_limit_answers_in) / 2;
+  for (uint32_t r = row->comm->rank + 1; meter.trip && r < row->comm->size; r++)
     if (row->comm->processes[r] == process) row->delay[r] = fmin(row->delay[r], max);
 }
 
 static void correct_all(struct banyan_comm *comm, double *delay) {
   struct row row = {.comm = comm, .delay = delay};
   by_job_lock(comm->job);
-  by_engine_meter(by_job_engine(comm->job), correct, &row);
+  by_engine_visit_lanes(by_job_engine(comm->job), correct, &row);
   by_job_unlock(comm->job);
 }
 

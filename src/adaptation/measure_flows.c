@@ -72,13 +72,15 @@ static char *memory_of(const struct session *s, uint32_t slot) {
 /* ---- what the kernel knows of the ways on which this rank sends: a busy machine may keep ranks from running, but
  * the kernel goes on with what it was given */
 
-static void look_at(void *context, uint32_t process, const struct by_meter *meter) {
+static void look_at(void *context, uint32_t process, struct by_lane *lane) {
   struct session *s = context;
+  struct by_meter meter;
+  if (!by_lane_meter(lane, &meter)) return;
   for (uint32_t i = 0; i < s->n; i++) {
     struct stream *stream = &s->streams[i];
     if (!stream->sends || s->comm->processes[s->orders[stream->flow].to] != process) continue;
-    stream->taken += meter->bytes;
-    if (meter->full) stream->seen += 8 * (double)meter->rate;
+    stream->taken += meter.bytes;
+    if (meter.full) stream->seen += 8 * (double)meter.rate;
   }
 }
 
@@ -87,7 +89,7 @@ static void read_meters(struct session *s) {
   if (!s->experiment->one_way) return;
   for (uint32_t i = 0; i < s->n; i++) s->streams[i].taken = 0, s->streams[i].seen = 0;
   by_job_lock(s->comm->job);
-  by_engine_meter(by_job_engine(s->comm->job), look_at, s);
+  by_engine_visit_lanes(by_job_engine(s->comm->job), look_at, s);
   by_job_unlock(s->comm->job);
   for (uint32_t i = 0; i < s->n; i++) {
     struct stream *stream = &s->streams[i];

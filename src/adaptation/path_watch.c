@@ -18,10 +18,12 @@ enum {
 
 /* ---- looking */
 
-static void add_peer(void *context, uint32_t process, const struct by_meter *meter) {
+static void add_peer(void *context, uint32_t process, struct by_lane *lane) {
   struct by_path_look *look = context;
+  struct by_meter meter;
+  if (!by_lane_meter(lane, &meter)) return;
   if (!BY_ARRAY_GROW(&look->seen, &look->capacity, look->n + 1)) return; /* The next look may find memory. */
-  look->seen[look->n++] = (struct by_path_seen){.process = process, .meter = *meter};
+  look->seen[look->n++] = (struct by_path_seen){.process = process, .meter = meter};
 }
 
 static int by_process(const void *a, const void *b) {
@@ -89,7 +91,7 @@ void by_path_watch_glance(struct by_path_watch *watch) {
   now->n = 0;
   now->at = by_loop_now(by_job_loop(job));
   by_job_lock(job);
-  by_engine_meter(by_job_engine(job), add_peer, now);
+  by_engine_visit_lanes(by_job_engine(job), add_peer, now);
   by_job_unlock(job);
   if (now->n) join_connections(now);
   for (uint32_t i = 0; i < now->n; i++) count(&watch->glance, &now->seen[i]);

@@ -101,8 +101,8 @@ static uint32_t node_of(const struct by_replanner *r, uint32_t process) {
 static bool is_idle(const struct by_replanner *r, uint64_t *ended) {
   const struct by_engine *engine = by_job_engine(r->job);
   by_job_lock(r->job);
-  *ended = by_engine_ended(engine);
-  bool idle = !by_engine_pending(engine) && !by_engine_has_to_send(engine);
+  *ended = by_engine_get_state(engine)->ended;
+  bool idle = !by_engine_has_work(engine);
   by_job_unlock(r->job);
   return idle;
 }

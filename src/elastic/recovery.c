@@ -58,7 +58,7 @@ static void suspect_lost(const struct banyan_member *member) {
   struct by_job *job = member->current;
   if (!job) return;
   by_job_lock(job);
-  uint32_t lost = by_engine_failed_process(by_job_engine(job));
+  uint32_t lost = by_engine_get_state(by_job_engine(job))->failed_process;
   enum banyan_status status = by_engine_status(by_job_engine(job));
   by_job_unlock(job);
   bool ended = status == BANYAN_ERR_PEER_DEAD;

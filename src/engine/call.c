@@ -217,7 +217,7 @@ static void begin_time(const struct by_call *call) {
   struct by_call_times *times = runner->times;
   uint32_t team = call->team->id, plan = call->team->plan ? call->team->plan->version : 0;
   uint64_t bytes = call->exchange.descriptor.count * call->exchange.element;
-  if (!runner->pending) {
+  if (!runner->transfer.state.pending) {
     times->begun = by_clock_now(times->clock);
     times->counts = true;
     times->team = team;
@@ -234,7 +234,7 @@ static void end_time(const struct by_call *call, enum banyan_status status) {
   const struct by_runner *runner = by_call_runner(call);
   struct by_call_times *times = runner->times;
   times->counts &= status == BANYAN_OK;
-  if (runner->pending || !times->counts) return;
+  if (runner->transfer.state.pending || !times->counts) return;
   times->last[times->n++ % BY_CALL_TIMES] = (struct by_call_time){.team = times->team,
                                                                   .plan = times->plan,
                                                                   .bytes = times->bytes,
@@ -253,7 +253,7 @@ void by_call_begin(struct by_call *call, const char *name) {
     call->exchange.trace = call->whole->exchange.trace;
   } else {
     if (runner->times) begin_time(call);
-    runner->pending++;
+    runner->transfer.state.pending++;
     runner->transfer.counters.calls++;
     call->exchange.trace = begin_trace(call, name);
   }
@@ -345,7 +345,10 @@ void by_call_end(struct by_call *call, enum banyan_status status) {
   by_call_set_state(call, BY_CALL_ENDED);
   call->status = status;
   LIST_REMOVE(call, next);
-  if (!call->whole && --runner->pending == 0) runner->transfer.yields = true;
+  if (!call->whole) {
+    runner->transfer.state.ended++;
+    if (--runner->transfer.state.pending == 0) runner->transfer.yields = true;
+  }
   by_transfer_unwant_stages(&runner->transfer, call->program->n_staged);
   runner->transfer.moved = true;
   if (call->exchange.pair) {

@@ -42,7 +42,7 @@ enum banyan_status by_engine_create(const struct by_engine_options *options, str
                                          .tracer = own->tracer,
                                          .keeps_lanes = own->keeps_lanes};
   enum banyan_status status = by_transfer_init(by_engine_transfer(engine), &transfer, &by_engine_ops, own->processes);
-  engine->failed_process = UINT32_MAX;
+  by_engine_transfer(engine)->state.failed_process = UINT32_MAX;
   by_runner_init(&engine->recovery.runner, own->chunk);
   engine->recovery.relays = by_transfer_is_relay(by_engine_transfer(engine), own->self);
   engine->recovery.relay_memory = own->relay_memory;
@@ -96,17 +96,17 @@ void by_engine_lost(struct by_engine *engine, uint32_t process) {
 
 static void end_calls(struct by_engine *engine) {
   const struct by_runner *runner = &engine->recovery.runner;
-  engine->settled_by = 0;
+  by_engine_transfer(engine)->state.settles_by = 0;
   while (!LIST_EMPTY(&runner->running)) by_call_end(LIST_FIRST(&runner->running), runner->transfer.status);
 }
 
 void by_engine_failed(struct by_engine *engine, uint32_t process) {
   const struct by_engine_options *options = &engine->options;
   const struct by_transfer *transfer = by_engine_transfer(engine);
-  engine->failed_process = process;
+  by_engine_transfer(engine)->state.failed_process = process;
   if (options->failed && transfer->status != BANYAN_ERR_CLOSED &&
-      options->failed(options->context, transfer->status, process, transfer->error))
-    engine->settled_by = by_clock_now(&options->clock) + SETTLE_MS * BY_MILLISECOND;
+      options->failed(options->context, transfer->status, process, transfer->state.error))
+    by_engine_transfer(engine)->state.settles_by = by_clock_now(&options->clock) + SETTLE_MS * BY_MILLISECOND;
   else
     end_calls(engine);
 }
@@ -119,33 +119,26 @@ void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_
 void by_engine_settle(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text) {
   struct by_transfer *transfer = by_engine_transfer(engine);
   by_transfer_fail(transfer, status, process, text);
-  if (!engine->settled_by) return;
+  if (!by_engine_transfer(engine)->state.settles_by) return;
   transfer->status = status;
-  engine->failed_process = process;
-  snprintf(transfer->error, sizeof transfer->error, "%s", text);
+  by_engine_transfer(engine)->state.failed_process = process;
+  snprintf(transfer->state.error, sizeof transfer->state.error, "%s", text);
   end_calls(engine);
-}
-
-bool by_engine_is_open(const struct by_engine *engine) {
-  return engine->settled_by != 0;
-}
-
-uint32_t by_engine_failed_process(const struct by_engine *engine) {
-  return engine->failed_process;
 }
 
 void by_engine_explain(struct by_engine *engine, const char *text) {
   struct by_transfer *transfer = by_engine_transfer(engine);
-  size_t length = strlen(transfer->error);
-  if (transfer->status != BANYAN_OK) snprintf(transfer->error + length, sizeof transfer->error - length, "; %s", text);
+  size_t length = strlen(transfer->state.error);
+  if (transfer->status != BANYAN_OK)
+    snprintf(transfer->state.error + length, sizeof transfer->state.error - length, "; %s", text);
+}
+
+const struct by_engine_state *by_engine_get_state(const struct by_engine *engine) {
+  return &engine->recovery.runner.transfer.state;
 }
 
 enum banyan_status by_engine_status(const struct by_engine *engine) {
-  return engine->settled_by ? BANYAN_OK : by_engine_transfer(engine)->status;
-}
-
-const char *by_engine_error(const struct by_engine *engine) {
-  return by_engine_transfer(engine)->error;
+  return by_engine_get_state(engine)->settles_by ? BANYAN_OK : by_engine_transfer(engine)->status;
 }
 
 /* ---- links */
@@ -253,7 +246,7 @@ bool by_engine_progress(struct by_engine *engine) {
   struct by_runner *runner = &recovery->runner;
   struct by_transfer *transfer = &runner->transfer;
   transfer->moved = transfer->yields = false;
-  if (engine->settled_by) return false;
+  if (by_engine_transfer(engine)->state.settles_by) return false;
   if (!LIST_EMPTY(&transfer->closing) && transfer->status == BANYAN_OK) by_links_close(transfer);
   send_what_is_ready(runner);
   for (uint32_t i = 0; i < transfer->active && transfer->status == BANYAN_OK; i++)
@@ -269,14 +262,6 @@ bool by_engine_progress(struct by_engine *engine) {
   return transfer->moved;
 }
 
-uint32_t by_engine_pending(const struct by_engine *engine) {
-  return engine->recovery.runner.pending;
-}
-
-uint64_t by_engine_ended(const struct by_engine *engine) {
-  return by_engine_transfer(engine)->counters.calls - by_engine_pending(engine);
-}
-
 void by_engine_time_calls(struct by_engine *engine, struct by_call_times *times) {
   engine->recovery.runner.times = times;
   if (times) times->counts = false;
@@ -289,11 +274,10 @@ void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane
 }
 
 uint32_t by_engine_take_lanes(struct by_engine *engine, uint32_t process, struct by_lane **lanes) {
-  return by_link_take_lanes(by_engine_transfer(engine)->links[process], lanes);
-}
-
-void by_engine_hang_up(struct by_engine *engine, uint32_t process) {
-  by_link_hang_up(by_engine_transfer(engine)->links[process]);
+  struct by_transfer_link *link = by_engine_transfer(engine)->links[process];
+  uint32_t n = lanes ? by_link_take_lanes(link, lanes) : 0;
+  if (!n) by_link_hang_up(link);
+  return n;
 }
 
 enum banyan_status by_engine_attach_fabric(struct by_engine *engine, uint32_t process, uint32_t version,
@@ -301,36 +285,39 @@ enum banyan_status by_engine_attach_fabric(struct by_engine *engine, uint32_t pr
   return by_link_attach_fabric(by_engine_transfer(engine)->links[process], version, fabric);
 }
 
-bool by_engine_uses_fabrics(const struct by_engine *engine, uint32_t version) {
+bool by_engine_detach_fabrics(struct by_engine *engine, uint32_t version) {
   for (const struct by_team *team = engine->recovery.runner.teams; team; team = team->next)
-    if (by_helped_uses_trees(team, version)) return true;
-  return false;
-}
-
-void by_engine_detach_fabrics(struct by_engine *engine, uint32_t version) {
+    if (by_helped_uses_trees(team, version)) return false;
   struct by_link_tree *next;
   for (struct by_link_tree *tree = LIST_FIRST(&by_engine_transfer(engine)->trees); tree; tree = next) {
     next = LIST_NEXT(tree, in_transfer);
     if (tree->version == version) by_link_detach_tree(tree);
   }
+  return true;
 }
 
-bool by_engine_attached(const struct by_engine *engine, uint32_t process) {
-  return by_engine_transfer(engine)->links[process]->lane != NULL;
+struct by_peer_state by_engine_peer(const struct by_engine *engine, uint32_t process) {
+  const struct by_transfer_link *link = by_engine_transfer(engine)->links[process];
+  return (struct by_peer_state){.attached = link->lane != NULL, .lost = by_link_is_lost(link)};
 }
 
-bool by_engine_has_lost(const struct by_engine *engine, uint32_t process) {
-  return by_link_is_lost(by_engine_transfer(engine)->links[process]);
-}
-
-bool by_engine_has_to_send(const struct by_engine *engine) {
+void by_engine_visit_lanes(const struct by_engine *engine,
+                           void (*visit)(void *context, uint32_t process, struct by_lane *lane), void *context) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
+  for (uint32_t i = 0; i < transfer->active; i++)
+    visit(context, transfer->ends[i]->link->process, transfer->ends[i]->lane);
+}
+
+bool by_engine_has_work(const struct by_engine *engine) {
+  const struct by_transfer *transfer = by_engine_transfer(engine);
+  if (transfer->state.pending) return true;
   return !STAILQ_EMPTY(&transfer->dirty) && transfer->status == BANYAN_OK;
 }
 
 uint64_t by_engine_deadline(const struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
-  uint64_t first = engine->settled_by ? engine->settled_by : UINT64_MAX;
+  uint64_t first =
+      by_engine_transfer(engine)->state.settles_by ? by_engine_transfer(engine)->state.settles_by : UINT64_MAX;
   const struct by_link_tree *tree;
   LIST_FOREACH(tree, &transfer->trees, in_transfer) {
     const struct by_fabric *fabric = tree->fabric;
@@ -353,15 +340,6 @@ bool by_engine_goodbye(struct by_engine *engine) {
   return by_links_goodbye(by_engine_transfer(engine));
 }
 
-void by_engine_forget_region(struct by_engine *engine, uint32_t region) {
-  struct by_transfer *transfer = by_engine_transfer(engine);
-  for (uint32_t i = 0; i < transfer->active; i++) {
-    struct by_transfer_link *link = transfer->ends[i]->link;
-    if (transfer->ends[i] == &link->ends[0]) by_link_forget(link, region);
-  }
-  if (transfer->status == BANYAN_OK) by_transfer_flush(transfer);
-}
-
 void by_engine_probe(struct by_engine *engine, uint32_t process, uint64_t bytes) {
   struct by_transfer_link *link = by_engine_transfer(engine)->links[process];
   if (!link->in_network && !by_link_is_lost(link) && !link->left) by_link_probe(link, bytes);
@@ -376,21 +354,12 @@ enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, u
   return by_control_messages_write(by_engine_transfer(engine)->links[process], team, bytes, n);
 }
 
-bool by_engine_has_control_messages(const struct by_engine *engine) {
-  return by_engine_transfer(engine)->messages != NULL;
-}
-
 struct by_control_message *by_engine_read(struct by_engine *engine) {
   return by_control_messages_read(by_engine_transfer(engine));
 }
 
 void by_control_message_free(struct by_engine *engine, struct by_control_message *message) {
   by_control_messages_free(by_engine_transfer(engine), message);
-}
-
-const uint32_t *by_engine_get_destroyed(const struct by_engine *engine, uint32_t *n) {
-  *n = engine->recovery.runner.n_gone;
-  return engine->recovery.runner.gone;
 }
 
 void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark) {
@@ -406,11 +375,6 @@ uint64_t by_engine_sent(const struct by_engine *engine) {
   return sent;
 }
 
-void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context) {
-  const struct by_transfer *transfer = by_engine_transfer(engine);
-  for (uint32_t i = 0; i < transfer->active; i++) visit(context, transfer->ends[i]->lane);
-}
-
 bool by_engine_lacks_lanes(const struct by_engine *engine) {
   const struct by_transfer *transfer = by_engine_transfer(engine);
   for (uint32_t i = 0; i < transfer->processes; i++) {
@@ -418,16 +382,6 @@ bool by_engine_lacks_lanes(const struct by_engine *engine) {
     if (link->running && link->state < BY_LINK_OPEN && !link->in_network && !link->left) return true;
   }
   return false;
-}
-
-void by_engine_meter(const struct by_engine *engine,
-                     void (*visit)(void *context, uint32_t process, const struct by_meter *meter), void *context) {
-  const struct by_transfer *transfer = by_engine_transfer(engine);
-  struct by_meter meter;
-  for (uint32_t i = 0; i < transfer->active; i++) {
-    const struct by_end *end = transfer->ends[i];
-    if (end->lane->ops->meter && end->lane->ops->meter(end->lane, &meter)) visit(context, end->link->process, &meter);
-  }
 }
 
 void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out) {
@@ -454,10 +408,16 @@ static bool call_uses(const struct by_call *call, const char *memory, size_t byt
   return false;
 }
 
-bool by_engine_uses(const struct by_engine *engine, const void *memory, size_t bytes) {
+bool by_engine_forget_region(struct by_engine *engine, const struct by_region *region) {
+  struct by_transfer *transfer = by_engine_transfer(engine);
   for (const struct by_call *call = LIST_FIRST(&engine->recovery.runner.running); call; call = LIST_NEXT(call, next))
-    if (call_uses(call, memory, bytes)) return true;
-  return false;
+    if (call_uses(call, region->base, region->bytes)) return false;
+  for (uint32_t i = 0; i < transfer->active; i++) {
+    struct by_transfer_link *link = transfer->ends[i]->link;
+    if (transfer->ends[i] == &link->ends[0]) by_link_forget(link, region->id);
+  }
+  if (transfer->status == BANYAN_OK) by_transfer_flush(transfer);
+  return true;
 }
 
 /* ---- deadlines */
@@ -491,10 +451,10 @@ static void describe_missing(const struct by_call *call, char *text, size_t capa
 
 /* Reports that no call has ended for a while: ranks may wait for each other because they make different calls. */
 static void ask_if_still(struct by_engine *engine, uint64_t now) {
-  uint64_t ended = by_engine_ended(engine);
+  uint64_t ended = by_engine_get_state(engine)->ended;
   if (ended != engine->ended_then || !engine->ask_at) {
     engine->ended_then = ended;
-    engine->still_since = now;
+    by_engine_transfer(engine)->state.still_since = now;
     engine->ask_after = STILL_S * BY_SECOND;
     engine->ask_at = now + engine->ask_after;
   }
@@ -520,10 +480,6 @@ static void ask_if_stalled(struct by_engine *engine, uint64_t now) {
            by_engine_call_text(&oldest->exchange.descriptor, call, sizeof call),
            by_clock_to_seconds(now - oldest->seen));
   (void)options->asks(options->context, NULL, text);
-}
-
-uint64_t by_engine_still_since(const struct by_engine *engine) {
-  return engine->still_since;
 }
 
 /* Handles a call whose deadline has passed. The ranks for which it waits may wait for others, of which rank 0 knows
@@ -552,10 +508,10 @@ static void handle_late_call(struct by_engine *engine, const struct by_call *cal
 
 void by_engine_check_deadlines(struct by_engine *engine) {
   const struct by_call *late = LIST_FIRST(&engine->recovery.runner.running);
-  if (!late && !engine->settled_by) return;
+  if (!late && !by_engine_transfer(engine)->state.settles_by) return;
   uint64_t now = by_clock_now(&engine->options.clock);
-  if (engine->settled_by) {
-    if (now >= engine->settled_by) end_calls(engine);
+  if (by_engine_transfer(engine)->state.settles_by) {
+    if (now >= by_engine_transfer(engine)->state.settles_by) end_calls(engine);
     return;
   }
   if (engine->never) fail_if_left(engine);

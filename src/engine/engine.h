@@ -10,15 +10,17 @@
 
 #include <banyan/collectives.h>
 
-#include "bytes.h"
 #include "clock.h"
 #include "fabric.h"
 #include "frame.h"
 #include "history.h"
 #include "lane.h"
 #include "plan.h"
+#include "region.h"
 #include "schedule.h"
 #include "trace.h"
+
+enum { BY_ENGINE_ERROR_BYTES = 512 };
 
 struct by_call;
 struct by_call_times;
@@ -60,6 +62,34 @@ struct by_engine_options {
   bool keeps_lanes;         /* by_engine_take_lanes will be called. */
 };
 
+/* What callers read of an engine. */
+struct by_engine_state {
+  uint32_t pending;                    /* The number of calls that were started and have not ended. */
+  uint64_t ended;                      /* The number of calls that have ended. */
+  uint64_t still_since;                /* The time since which no call had ended when `asks` was called without one. */
+  struct by_control_message *messages; /* Control messages that by_engine_read returns next; NULL: none. */
+  uint32_t *destroyed;                 /* The numbers of teams that were destroyed here and not created again. */
+  uint32_t n_destroyed;
+  uint64_t settles_by; /* The engine has failed, and waits until this time for by_engine_settle; 0: no. No data moves
+                          until then, and calls are accepted. */
+  uint32_t failed_process;           /* The process that failed the engine; UINT32_MAX: none is known. */
+  char error[BY_ENGINE_ERROR_BYTES]; /* Why the engine has failed. */
+};
+
+/* Whether a process has a lane, and whether it was lost, see by_engine_lost. */
+struct by_peer_state {
+  bool attached, lost;
+};
+
+/* What callers read of a team. Pointers are valid until the team's plan changes. */
+struct by_team_state {
+  uint32_t id, rank;
+  uint32_t next_call; /* The number of the next collective call. */
+  const struct by_plan *plan;
+  const uint32_t
+      *helpers; /* The processes at the vertices of the plan behind its ranks; NULL: it has no helpers here. */
+};
+
 BANYAN_CHECK enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out);
 /* Destroys the engine with its teams, calls and lanes. */
 void by_engine_destroy(struct by_engine *engine);
@@ -73,39 +103,33 @@ BANYAN_CHECK enum banyan_status by_engine_add(struct by_engine *engine);
 void by_engine_attach(struct by_engine *engine, uint32_t process, struct by_lane *const *lanes, uint32_t n);
 /* Takes the network lanes to a peer away from a failed engine, so that another engine can use them. All of them must
  * work. They keep the data that they were sending, and may be in the middle of a frame. `lanes` has room for
- * BY_LANES. Returns how many were taken, 0 or all. */
+ * BY_LANES; NULL: none are taken. Returns how many were taken, 0 or all. If none were, the lanes are shut down for
+ * sending, since the peer may wait for more. Data that the network already has still arrives. */
 uint32_t by_engine_take_lanes(struct by_engine *engine, uint32_t process, struct by_lane **lanes);
-/* Shuts the lanes of a failed engine down for sending, since the peer may wait for more. Data that the network
- * already has still arrives. */
-void by_engine_hang_up(struct by_engine *engine, uint32_t process);
 /* Gives the engine the fabric to this process, a server, for calls over plans whose in-network trees have this
  * version (see by_team_set_helped_plan). Such calls wait for it. The fabric is destroyed if the engine has one for
  * this version already, or on failure. BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_engine_attach_fabric(struct by_engine *engine, uint32_t process, uint32_t version,
                                                         struct by_fabric *fabric);
-/* Whether the plan of a team, or of a running call, has in-network trees of this version. */
-bool by_engine_uses_fabrics(const struct by_engine *engine, uint32_t version);
-/* Destroys the fabrics of a version that is no longer in use. */
-void by_engine_detach_fabrics(struct by_engine *engine, uint32_t version);
+/* Destroys the fabrics of a version. Returns false if the plan of a team, or of a running call, has in-network trees of
+ * this version. */
+bool by_engine_detach_fabrics(struct by_engine *engine, uint32_t version);
 /* The latest time, by the engine's clock, at which by_engine_progress must be called even if nothing arrives.
  * UINT64_MAX: there is none. */
 uint64_t by_engine_deadline(const struct by_engine *engine);
 /* This process has left on purpose, so the end of its lanes is not a failure. `never`: if it has no lane now, it will
  * never have one. A call that waits for more from it fails, now or later. */
 void by_engine_left(struct by_engine *engine, uint32_t process, bool never);
-/* Whether a process has a lane. */
-bool by_engine_attached(const struct by_engine *engine, uint32_t process);
-/* Calls `visit` for every lane. */
-void by_engine_lanes(struct by_engine *engine, void (*visit)(void *context, struct by_lane *lane), void *context);
+struct by_peer_state by_engine_peer(const struct by_engine *engine, uint32_t process);
+/* Calls `visit` for every lane, with the process at its other end. */
+void by_engine_visit_lanes(const struct by_engine *engine,
+                           void (*visit)(void *context, uint32_t process, struct by_lane *lane), void *context);
 /* Sets the mark of everything that all lanes and fabrics send from now on, also of lanes that are attached later. */
 void by_engine_set_mark(struct by_engine *engine, const struct by_mark *mark);
 /* Bytes given to the network so far, including headers, without those that went through shared memory. */
 uint64_t by_engine_sent(const struct by_engine *engine);
 /* Whether running calls wait for lanes that are not attached yet. */
 bool by_engine_lacks_lanes(const struct by_engine *engine);
-/* Calls `visit` for every lane whose network is known, with the process at its other end. */
-void by_engine_meter(const struct by_engine *engine,
-                     void (*visit)(void *context, uint32_t process, const struct by_meter *meter), void *context);
 
 /* Sends so many bytes of padding to a process on another host after everything else that is queued for it. This
  * measures the network of a lane that no plan uses. Ends a probe that is under way. */
@@ -119,13 +143,9 @@ void by_engine_expect_control_messages(struct by_engine *engine, uint32_t proces
  * that before its messages are freed is at fault. */
 BANYAN_CHECK enum banyan_status by_engine_write(struct by_engine *engine, uint32_t process, uint32_t team,
                                                 const void *bytes, size_t n);
-/* Whether a control message has arrived. */
-bool by_engine_has_control_messages(const struct by_engine *engine);
 /* The next control message that has arrived, which the caller then owns; NULL: none. */
 struct by_control_message *by_engine_read(struct by_engine *engine);
 void by_control_message_free(struct by_engine *engine, struct by_control_message *message);
-/* The numbers of the *n teams that were destroyed here and not created again. Valid until teams change. */
-const uint32_t *by_engine_get_destroyed(const struct by_engine *engine, uint32_t *n);
 
 /* A team is a communicator: its own ranks (processes[rank]), plan and call numbers. `id` is the same on all its
  * members and unused so far. The team copies the members and borrows the plan until it is replaced. */
@@ -145,16 +165,9 @@ void by_team_set_plan(struct by_team *team, struct by_plan *plan);
  * has any; no two plans in use by the job have the same. */
 BANYAN_CHECK enum banyan_status by_team_set_helped_plan(struct by_team *team, struct by_plan *plan,
                                                         const uint32_t *helpers, uint32_t trees);
-const struct by_plan *by_team_plan(const struct by_team *team);
-/* The processes at the vertices of that plan behind its ranks; NULL: it has no helpers here. */
-const uint32_t *by_team_helpers(const struct by_team *team);
-/* The number of the next collective call, and whether a call with a smaller number than `before` is running. */
-uint32_t by_team_next_call(const struct by_team *team);
-bool by_team_is_running(const struct by_team *team, uint32_t before);
+struct by_team_state by_team_state(const struct by_team *team);
 /* Adds the team's collective calls that failed, preceded by descriptions of the last completed ones. */
 void by_team_add_history(const struct by_team *team, struct by_history *to);
-uint32_t by_team_id(const struct by_team *team);
-uint32_t by_team_rank(const struct by_team *team);
 
 /* Lets messages come from any rank until the same call with -1: the engine then reads them from the lanes. All ranks
  * get a lane, since this rank may be the one of a pair that has to connect. `more`: 1 or -1. */
@@ -179,46 +192,19 @@ void by_call_release(struct by_call *call);
 /* A helper is lost: running calls repeat its groups among ranks alone, and later calls do not use it. All processes
  * must be notified, in any order. Not to be called from within by_engine_progress. */
 void by_engine_lost(struct by_engine *engine, uint32_t process);
-bool by_engine_has_lost(const struct by_engine *engine, uint32_t process);
 
 /* Moves what can be moved. Returns whether anything moved. */
 bool by_engine_progress(struct by_engine *engine);
 /* Ends calls whose deadline has passed, and the engine with them, unless `asks` returns true. */
 void by_engine_check_deadlines(struct by_engine *engine);
-enum by_described { BY_DESCRIBED_ENDED, BY_DESCRIBED_RUNNING, BY_DESCRIBED_PAIR };
-/* Writes the last calls and what they wait for: for each team its id, size, first process, number of the next call,
- * the plan's version and name, then n calls: number, by_described (u8), collective and dtype_op (u8 each), root,
- * count (u64), plan, n processes awaited. */
-void by_engine_describe(const struct by_engine *engine, struct by_writer *writer);
-/* Visits the processes from which calls need more data, some of them several times. */
-void by_engine_visit_awaited(const struct by_engine *engine, void (*visit)(void *context, uint32_t process),
-                             void *context);
-/* The time since which no call has ended, when `asks` was called without a late call. */
-uint64_t by_engine_still_since(const struct by_engine *engine);
-/* Writes text such as "call 3, allreduce(...)". */
-const char *by_engine_call_text(const struct by_frame *descriptor, char *text, size_t capacity);
-/* A rank's call in an error: the rank's name, its call (NULL: no longer known) and its plan's name (NULL: not known).
- */
-struct by_differing {
-  const char *rank;
-  const struct by_frame *descriptor;
-  const char *plan;
-};
-/* The error text for two ranks' different calls of one number, or for equal calls under different plans.
- * a->descriptor must not be NULL. */
-void by_engine_differ_text(const struct by_differing *a, const struct by_differing *b, char *text, size_t capacity);
-/* The number of calls that were started and have not ended. */
-uint32_t by_engine_pending(const struct by_engine *engine);
-/* Whether something is left to send, possibly of calls that have ended; by_engine_progress sends it. */
-bool by_engine_has_to_send(const struct by_engine *engine);
-/* The number of calls that have ended. */
-uint64_t by_engine_ended(const struct by_engine *engine);
+/* Whether calls are running, or something is left to send, possibly of calls that have ended; by_engine_progress sends
+ * it. */
+bool by_engine_has_work(const struct by_engine *engine);
 /* Times AllReduces from the next one on (history.h); NULL: stops. `times` is borrowed until then. */
 void by_engine_time_calls(struct by_engine *engine, struct by_call_times *times);
-/* Whether a running call reads or writes this memory. */
-bool by_engine_uses(const struct by_engine *engine, const void *memory, size_t bytes);
-/* Notifies the peers that may have mapped this region that it is gone. No call may use it any more. */
-void by_engine_forget_region(struct by_engine *engine, uint32_t region);
+/* Notifies the peers that may have mapped this region that it is gone. Returns false if a running call reads or writes
+ * its memory. */
+bool by_engine_forget_region(struct by_engine *engine, const struct by_region *region);
 /* Notifies the lanes that the owner is about to sleep, or has woken. */
 void by_engine_sleeping(struct by_engine *engine, bool asleep);
 /* Closes all lanes on purpose, so that peers do not report their end as a failure. Returns true when nothing is left
@@ -231,15 +217,11 @@ void by_engine_fail(struct by_engine *engine, enum banyan_status status, uint32_
 /* Replaces the engine's reason of failure with the one that all processes agreed on, unless calls have ended already.
  * Fails the engine if it has not failed. */
 void by_engine_settle(struct by_engine *engine, enum banyan_status status, uint32_t process, const char *text);
-/* Whether the engine has failed and waits for by_engine_settle. Until then no data moves, and calls are accepted. */
-bool by_engine_is_open(const struct by_engine *engine);
-/* The process that failed the engine; UINT32_MAX: none is known. */
-uint32_t by_engine_failed_process(const struct by_engine *engine);
 /* Appends an explanation to the error of a failed engine, for later calls. */
 void by_engine_explain(struct by_engine *engine, const char *text);
 /* BANYAN_OK while the reason of a failure is not settled. */
 enum banyan_status by_engine_status(const struct by_engine *engine);
-const char *by_engine_error(const struct by_engine *engine);
+const struct by_engine_state *by_engine_get_state(const struct by_engine *engine);
 void by_engine_counters(const struct by_engine *engine, struct banyan_counters *out);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef BY_ENGINE_ENGINE_PARTS_H
 #define BY_ENGINE_ENGINE_PARTS_H
 
-#include "engine.h"
+#include "describe.h"
 #include "recovery.h"
 
 struct by_engine {
@@ -10,14 +10,11 @@ struct by_engine {
   struct by_engine_options options;
   uint32_t never;                         /* Links without a lane that will never have one. */
   uint64_t ended_then, ask_at, ask_after; /* Calls that had ended; when to call `asks` if no more have; its interval. */
-  uint64_t still_since;                   /* The time since which no call has ended. */
   uint64_t stall_at;                      /* No waiting call is reported before this time. */
-  uint64_t verdict_at;     /* The cause of a late call is being determined until this time; 0: no call is late. */
-  uint32_t failed_process; /* The process that failed the engine; UINT32_MAX: none is known. */
-  uint64_t settled_by;     /* The engine has failed, and its owner agrees on the reason until this time; 0: no. */
-  struct by_fallbacks {    /* Owned by start.c: the reasons against in-network trees that were already logged. */
-    uint32_t collectives;  /* Bits by collective. */
-    uint64_t types;        /* Bits by BANYAN_OPS * dtype + op. */
+  uint64_t verdict_at;    /* The cause of a late call is being determined until this time; 0: no call is late. */
+  struct by_fallbacks {   /* Owned by start.c: the reasons against in-network trees that were already logged. */
+    uint32_t collectives; /* Bits by collective. */
+    uint64_t types;       /* Bits by BANYAN_OPS * dtype + op. */
   } fallbacks;
 };
 

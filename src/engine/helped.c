@@ -145,7 +145,8 @@ void by_helped_sweep(struct by_team *team) {
   }
 }
 
-enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers, uint32_t trees) {
+enum banyan_status by_team_set_helped_plan(struct by_team *team, struct by_plan *plan, const uint32_t *helpers,
+                                           uint32_t trees) {
   struct by_recovery *recovery = by_recovery_of(team);
   struct by_helped *helped = calloc(1, sizeof *helped);
   if (!helped) {

@@ -69,10 +69,10 @@ enum banyan_status by_control_messages_write(struct by_transfer_link *link, uint
 }
 
 struct by_control_message *by_control_messages_read(struct by_transfer *transfer) {
-  struct by_control_message *message = transfer->messages;
+  struct by_control_message *message = transfer->state.messages;
   if (!message) return NULL;
-  transfer->messages = message->next;
-  if (!transfer->messages) transfer->messages_end = &transfer->messages;
+  transfer->state.messages = message->next;
+  if (!transfer->state.messages) transfer->messages_end = &transfer->state.messages;
   return message;
 }
 

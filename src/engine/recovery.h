@@ -52,9 +52,6 @@ static inline struct by_helped *by_helped_current(const struct by_team *team) {
   return helped && helped->plan == team->plan ? helped : NULL;
 }
 
-/* Sets a team's plan with helpers; see by_team_set_helped_plan. */
-BANYAN_CHECK enum banyan_status by_helped_use(struct by_team *team, struct by_plan *plan, const uint32_t *helpers,
-                                              uint32_t trees);
 /* Whether the plan of the team, or of a running call, has in-network trees of this version. */
 bool by_helped_uses_trees(const struct by_team *team, uint32_t version);
 /* The group of messages with this version, through helpers or among ranks alone; NULL: none. */

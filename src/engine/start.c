@@ -218,8 +218,8 @@ enum banyan_status by_engine_start(struct by_team *team, const struct banyan_cal
   uint64_t kind = 0;
   uint32_t *number = &team->next_call;
   struct by_call *call = NULL;
-  if (transfer->status != BANYAN_OK && !by_engine_is_open(by_engine_of(transfer)))
-    return by_fail(transfer->status, "%s", transfer->error);
+  if (transfer->status != BANYAN_OK && !transfer->state.settles_by)
+    return by_fail(transfer->status, "%s", transfer->state.error);
   BY_TRY(find_program(team, user, &program, &kind));
   if (by_collective(user->collective)->pair)
     BY_TRY(by_team_pair_number(team, user, &number));
@@ -251,7 +251,7 @@ enum banyan_status by_call_result(const struct by_call *call) {
   const struct by_transfer *transfer = call->exchange.transfer;
   bool alone = transfer->status == BANYAN_OK;
   return by_fail(call->status, "%s",
-                 alone ? "the communicator was destroyed while the call was under way" : transfer->error);
+                 alone ? "the communicator was destroyed while the call was under way" : transfer->state.error);
 }
 
 void by_call_release(struct by_call *call) {

@@ -12,8 +12,8 @@
 enum { FIRST_WINDOW = 64 };
 
 bool by_team_is_gone(const struct by_runner *runner, uint32_t id) {
-  for (uint32_t i = runner->n_gone; i; i--)
-    if (runner->gone[i - 1] == id) return true;
+  for (uint32_t i = runner->transfer.state.n_destroyed; i; i--)
+    if (runner->transfer.state.destroyed[i - 1] == id) return true;
   return false;
 }
 
@@ -39,9 +39,10 @@ enum banyan_status by_team_make(struct by_runner *runner, uint32_t id, uint32_t 
     team->rank_of[processes[r]] = r;
   }
   uint32_t gone = 0;
-  for (uint32_t i = 0; i < runner->n_gone; i++)
-    if (runner->gone[i] != id) runner->gone[gone++] = runner->gone[i];
-  runner->n_gone = gone;
+  for (uint32_t i = 0; i < runner->transfer.state.n_destroyed; i++)
+    if (runner->transfer.state.destroyed[i] != id)
+      runner->transfer.state.destroyed[gone++] = runner->transfer.state.destroyed[i];
+  runner->transfer.state.n_destroyed = gone;
   *out = team;
   return BANYAN_OK;
 }
@@ -64,8 +65,8 @@ void by_team_free(struct by_team *team) {
   for (uint32_t i = 0; i < runner->transfer.processes; i++)
     by_deliver_forget(runner->transfer.links[i], team->id, NULL, 0);
   /* Without memory for the number, frames that peers still send are kept as if the team were to be created. */
-  if (BY_ARRAY_GROW(&runner->gone, &runner->gone_capacity, runner->n_gone + 1))
-    runner->gone[runner->n_gone++] = team->id;
+  if (BY_ARRAY_GROW(&runner->transfer.state.destroyed, &runner->gone_capacity, runner->transfer.state.n_destroyed + 1))
+    runner->transfer.state.destroyed[runner->transfer.state.n_destroyed++] = team->id;
   struct by_team **slot = &runner->teams;
   while (*slot != team) slot = &(*slot)->next;
   *slot = team->next;

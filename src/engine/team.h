@@ -21,13 +21,11 @@ struct by_runner {
   struct by_transfer transfer; /* Must be the first member: a link's transfer is its runner's. */
   struct by_team *teams;
   LIST_HEAD(, by_call) running; /* Calls that have not ended, newest first. */
-  uint32_t pending;
   STAILQ_HEAD(, by_call) ready; /* Calls with steps in their queue. */
   const void **sources;         /* Operands of one addition, as many as any schedule needs. */
   uint32_t n_sources;
-  size_t chunk;   /* The maximum of bytes in a frame; 0: the lane's limit. */
-  uint32_t *gone; /* The numbers of destroyed teams, for which peers may still send. */
-  uint32_t n_gone, gone_capacity;
+  size_t chunk;                /* The maximum of bytes in a frame; 0: the lane's limit. */
+  uint32_t gone_capacity;      /* The capacity of transfer.state.destroyed. */
   bool logs;                   /* States of calls are logged. */
   struct by_call_times *times; /* NULL: calls are not timed. */
 };
@@ -41,7 +39,7 @@ static inline void by_runner_init(struct by_runner *runner, size_t chunk) {
 
 static inline void by_runner_fini(struct by_runner *runner) {
   free(runner->sources);
-  free(runner->gone);
+  free(runner->transfer.state.destroyed);
 }
 
 static inline struct by_runner *by_runner_of(const struct by_transfer *transfer) {

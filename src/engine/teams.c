@@ -38,43 +38,19 @@ void by_team_set_plan(struct by_team *team, struct by_plan *plan) {
   by_helped_sweep(team);
 }
 
-enum banyan_status by_team_set_helped_plan(struct by_team *team, struct by_plan *plan, const uint32_t *helpers,
-                                           uint32_t trees) {
-  return by_helped_use(team, plan, helpers, trees);
-}
-
-const struct by_plan *by_team_plan(const struct by_team *team) {
-  return team->plan;
-}
-
-const uint32_t *by_team_helpers(const struct by_team *team) {
+struct by_team_state by_team_state(const struct by_team *team) {
   const struct by_helped *helped = by_helped_current(team);
-  return helped ? helped->vertices.processes + team->n : NULL;
-}
-
-uint32_t by_team_next_call(const struct by_team *team) {
-  return team->next_call;
-}
-
-bool by_team_is_running(const struct by_team *team, uint32_t before) {
-  for (const struct by_call *call = LIST_FIRST(&team->runner->running); call; call = LIST_NEXT(call, next))
-    if (call->team == team && !call->exchange.pair && (int32_t)(call->exchange.descriptor.call - before) < 0)
-      return true;
-  return false;
+  return (struct by_team_state){.id = team->id,
+                                .rank = team->vertices.self,
+                                .next_call = team->next_call,
+                                .plan = team->plan,
+                                .helpers = helped ? helped->vertices.processes + team->n : NULL};
 }
 
 void by_team_add_history(const struct by_team *team, struct by_history *to) {
   for (uint32_t i = 0; i < team->failed.n_failed; i++) by_history_add(to, &team->failed.failed[i]);
   to->lacks |= team->failed.lacks;
   by_call_report_history(team, to);
-}
-
-uint32_t by_team_id(const struct by_team *team) {
-  return team->id;
-}
-
-uint32_t by_team_rank(const struct by_team *team) {
-  return team->vertices.self;
 }
 
 /* ---- messages that no call receives yet */

@@ -17,7 +17,7 @@ enum banyan_status by_transfer_init(struct by_transfer *transfer, const struct b
   LIST_INIT(&transfer->closing);
   LIST_INIT(&transfer->trees);
   for (int i = 0; i < BY_SPARES; i++) TAILQ_INIT(&transfer->spare[i]);
-  transfer->messages_end = &transfer->messages;
+  transfer->messages_end = &transfer->state.messages;
   return by_transfer_grow(transfer, processes);
 }
 
@@ -29,7 +29,7 @@ void by_transfer_fini(struct by_transfer *transfer) {
       free(stored);
     }
   for (uint32_t i = 0; i < transfer->n_stages; i++) free(transfer->stages[i]);
-  by_control_messages_free_all(transfer->messages);
+  by_control_messages_free_all(transfer->state.messages);
   by_control_messages_free_all(transfer->spare_messages);
   free(transfer->links);
   free(transfer->ends);
@@ -66,7 +66,7 @@ const char *by_transfer_name(const struct by_transfer *transfer, uint32_t proces
 void by_transfer_fail(struct by_transfer *transfer, enum banyan_status status, uint32_t process, const char *text) {
   if (transfer->status != BANYAN_OK) return;
   transfer->status = status;
-  snprintf(transfer->error, sizeof transfer->error, "%s", text);
+  snprintf(transfer->state.error, sizeof transfer->state.error, "%s", text);
   /* Callers get their memory back and use it again, while peers that do not know of the failure may still read it. */
   for (uint32_t i = 0; i < transfer->active; i++) {
     struct by_lane *lane = transfer->ends[i]->lane;

@@ -6,17 +6,12 @@
 
 #include <sys/queue.h>
 
-#include <banyan/comm.h>
-
-#include "fabric.h"
+#include "engine.h"
 #include "fail.h"
-#include "frame.h"
-#include "lane.h"
-#include "trace.h"
 
 enum {
   BY_NAME_BYTES = 160,
-  BY_TEXT_BYTES = 512,
+  BY_TEXT_BYTES = BY_ENGINE_ERROR_BYTES,
   BY_SPARES = 24,
   BY_PART_BYTES = 64 /* Average bytes, at least, of the parts of a message that may overtake each other. */
 };
@@ -97,15 +92,16 @@ struct by_transfer {
   LIST_HEAD(, by_transfer_link) closing; /* Lost links, until no call uses them. */
   char **stages;                         /* Free staging rings. */
   uint32_t n_stages, stages_capacity;
-  uint32_t stages_made, stages_wanted;      /* all that were made; what the calls under way could need at once */
-  TAILQ_HEAD(, by_stored) spare[BY_SPARES]; /* Memory of stored frames for later ones, by size. */
-  size_t spare_bytes;                       /* Bytes in `spare`; at most the credit of a link. */
-  struct by_control_message *messages, **messages_end; /* that have come */
-  struct by_control_message *spare_messages;           /* to be used again */
+  uint32_t stages_made,
+      stages_wanted; /* The number of rings that exist; the number that running calls could need at once. */
+  TAILQ_HEAD(, by_stored) spare[BY_SPARES];  /* Memory of stored frames for later ones, by size. */
+  size_t spare_bytes;                        /* Bytes in `spare`; at most the credit of a link. */
+  struct by_control_message **messages_end;  /* The end of state.messages. */
+  struct by_control_message *spare_messages; /* Memory of messages for later ones. */
   uint32_t n_spare_messages;
   struct by_mark mark;
-  enum banyan_status status;
-  char error[BY_TEXT_BYTES];
+  enum banyan_status status;    /* Of the first failure, also before it is settled. */
+  struct by_engine_state state; /* What users of the engine read. */
   struct banyan_counters counters;
   uint64_t sent_before; /* Bytes sent by lanes that are closed. */
   bool moved;           /* Some data moved in this turn of the engine. */

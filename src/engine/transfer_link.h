@@ -124,7 +124,7 @@ void by_control_messages_free_all(struct by_control_message *messages);
 void by_link_attach(struct by_transfer_link *link, struct by_lane *const *lanes, uint32_t n);
 /* See by_engine_take_lanes. */
 uint32_t by_link_take_lanes(struct by_transfer_link *link, struct by_lane **lanes);
-/* See by_engine_hang_up. */
+/* Shuts the lanes down for sending; see by_engine_take_lanes. */
 void by_link_hang_up(struct by_transfer_link *link);
 /* Gives the link a fabric, which is destroyed if it is not needed or on failure. */
 BANYAN_CHECK enum banyan_status by_link_attach_fabric(struct by_transfer_link *link, uint32_t version,

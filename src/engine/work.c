@@ -63,7 +63,7 @@ bool by_work_may_grant(const struct by_call *call) {
 }
 
 void by_work_grant_ahead(struct by_call *call) {
-  if (by_call_runner(call)->pending > AHEAD_CALLS) return;
+  if (by_call_runner(call)->transfer.state.pending > AHEAD_CALLS) return;
   for (uint32_t i = 0; i < call->schedule->n_incoming; i++) by_in_grant_ahead(&call->ins[i]);
 }
 

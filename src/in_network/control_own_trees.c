@@ -81,8 +81,7 @@ static struct by_own_version *get(struct by_own_trees *own, uint32_t version) {
 /* Forgets a version. False: calls over it are in progress, or rank 0 still has to send this process its part. */
 static bool forget(struct by_own_trees *own, struct by_own_version *at) {
   struct by_engine *engine = by_job_engine(own->peers->job);
-  if (!at->attached || by_engine_uses_fabrics(engine, at->version)) return false;
-  by_engine_detach_fabrics(engine, at->version);
+  if (!at->attached || !by_engine_detach_fabrics(engine, at->version)) return false;
   by_debug("control", "in-network trees of version %u are not used any more", at->version);
   by_own_trees_report(own, &(struct by_tree_report){.kind = BY_TREE_UNUSED, .version = at->version});
   LIST_REMOVE(at, entry);

@@ -26,7 +26,7 @@ static bool is_over(void *argument) {
   if (!by_control_is_over(by_job_control(job))) return false;
   uint64_t now = by_clock_now(&by_clock_system);
   if (!help->until) help->until = now + LAST_MS * BY_MILLISECOND;
-  return !by_engine_pending(by_job_engine(job)) || now >= help->until;
+  return !by_engine_get_state(by_job_engine(job))->pending || now >= help->until;
 }
 
 /* Runs the follower at each look, which is often enough, as no wait is longer than 100 ms. */
@@ -58,7 +58,7 @@ static enum banyan_status help_all(struct help *help, void (*joined)(const char 
     if (joined) joined(by_job_members(job)[by_job_rank(job)].host, by_job_size(job));
     help_one(help);
     status = help->next ? BANYAN_OK : by_engine_status(by_job_engine(job));
-    snprintf(text, sizeof text, "%s", by_engine_error(by_job_engine(job)));
+    snprintf(text, sizeof text, "%s", by_engine_get_state(by_job_engine(job))->error);
     by_job_unlock(job);
     by_job_release(job);
     help->job = help->next;

@@ -300,7 +300,7 @@ static void look_for_lost(struct role *role) {
   uint32_t process;
   LIST_FOREACH(tree, &role->trees, entry)
   for (uint32_t i = 0; (process = by_served_tree_aggregator(tree->served, i)) != UINT32_MAX; i++)
-    if (by_engine_has_lost(by_job_engine(role->job), process)) by_served_tree_lose(tree->served, process);
+    if (by_engine_peer(by_job_engine(role->job), process).lost) by_served_tree_lose(tree->served, process);
 }
 
 static bool is_membership_over(struct slot *slot) {
@@ -308,7 +308,8 @@ static bool is_membership_over(struct slot *slot) {
   by_job_lock(job);
   look_for_lost(slot->role);
   slot->status = by_engine_status(by_job_engine(job));
-  if (slot->status != BANYAN_OK) snprintf(slot->text, sizeof slot->text, "%s", by_engine_error(by_job_engine(job)));
+  if (slot->status != BANYAN_OK)
+    snprintf(slot->text, sizeof slot->text, "%s", by_engine_get_state(by_job_engine(job))->error);
   bool over = slot->status != BANYAN_OK || by_control_is_over(by_job_control(job));
   by_job_unlock(job);
   return over;

@@ -193,7 +193,7 @@ static enum banyan_status finish(struct banyan_request *request) {
   const struct by_engine *engine = request->job->engine;
   free(any);
   free(request);
-  if (by_engine_status(engine) != BANYAN_OK) return by_fail(status, "%s", by_engine_error(engine));
+  if (by_engine_status(engine) != BANYAN_OK) return by_fail(status, "%s", by_engine_get_state(engine)->error);
   if (status != BANYAN_ERR_CLOSED) return status; /* by_engine_start has made the text. */
   return by_fail(status, "the communicator was destroyed while the call was under way");
 }

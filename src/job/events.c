@@ -14,7 +14,7 @@
 
 static __attribute__((noinline)) bool advance_all(struct by_job *job, bool notifies) {
   bool moved = job->anys && by_any_advance(job);
-  if (by_engine_has_control_messages(job->engine) && by_features_take_messages(job)) moved = true;
+  if (by_engine_get_state(job->engine)->messages && by_features_take_messages(job)) moved = true;
   if (by_features_advance(job)) moved = true;
   if (notifies && job->given.first) by_requests_notify(job);
   return moved;
@@ -23,7 +23,7 @@ static __attribute__((noinline)) bool advance_all(struct by_job *job, bool notif
 /* Advances what goes on beside the calls of the engine, mostly nothing; a call of 8 bytes takes a few rounds. */
 static bool advance(void *argument, bool notifies) {
   struct by_job *job = argument;
-  bool none = !job->anys && !job->features.active && !job->given.first && !by_engine_has_control_messages(job->engine);
+  bool none = !job->anys && !job->features.active && !job->given.first && !by_engine_get_state(job->engine)->messages;
   return !none && advance_all(job, notifies);
 }
 

@@ -12,6 +12,7 @@
 #include "connector.h"
 #include "control_messages.h"
 #include "credentials.h"
+#include "describe.h"
 #include "descriptor.h"
 #include "feature.h"
 #include "formation.h"
@@ -69,7 +70,7 @@ static void ask_members(const struct by_job *job) {
   struct awaited awaited = {.job = job};
   by_engine_visit_awaited(job->engine, add_awaited, &awaited);
   if (awaited.n)
-    job->service_ops->waits(job->service, job->membership, by_engine_still_since(job->engine), awaited.ranks,
+    job->service_ops->waits(job->service, job->membership, by_engine_get_state(job->engine)->still_since, awaited.ranks,
                             awaited.n);
 }
 
@@ -107,7 +108,7 @@ static void watch_lane(struct by_job *job, uint32_t process, int fd) {
 static void attach_lanes(void *argument, uint32_t process, struct by_lane *const *lanes, uint32_t n) {
   struct by_job *job = argument;
   by_job_lock(job);
-  bool fresh = !by_engine_attached(job->engine, process);
+  bool fresh = !by_engine_peer(job->engine, process).attached;
   for (uint32_t i = 0; i < n && fresh; i++) watch_lane(job, process, lanes[i]->poll_fd);
   by_engine_attach(job->engine, process, lanes, n);
   if (job->state == BY_JOB_LEAVING && by_engine_status(job->engine) == BANYAN_OK) (void)by_engine_goodbye(job->engine);
@@ -480,20 +481,20 @@ bool by_job_interrupt(struct by_job *job, const char *text, bool at_once) {
   return true;
 }
 
-/* Keeps the lanes to a process. `was`: its number in the membership before. False: there are no lanes to keep. */
-static bool keep_lanes_to(struct by_job *job, struct by_job *before, uint32_t rank, uint32_t was) {
+/* Keeps the lanes to a process, whose number was `was` in the membership before; if there are none to keep, notifies it
+ * that no more is sent. */
+static void keep_lanes_to(struct by_job *job, struct by_job *before, uint32_t rank, uint32_t was) {
   struct by_lane *lanes[BY_LANES];
   by_job_lock(before);
   uint32_t n = by_engine_take_lanes(before->engine, was, lanes);
   for (uint32_t i = 0; i < n; i++) by_progress_unwatch(before, lanes[i]->poll_fd);
   by_job_unlock(before);
   if (n) by_connector_keep(job->connector, rank, lanes, n);
-  return n > 0;
 }
 
 static void hang_up(struct by_job *before, uint32_t process) {
   by_job_lock(before);
-  by_engine_hang_up(before->engine, process);
+  (void)by_engine_take_lanes(before->engine, process, NULL);
   by_job_unlock(before);
 }
 
@@ -503,7 +504,11 @@ void by_job_inherit(struct by_job *job, struct by_job *before) {
   for (uint32_t p = 0; p < before->processes; p++) {
     uint32_t rank = p < was->n ? by_membership_find(job->formed, &was->members[p].fingerprint) : BY_NO_MEMBER;
     bool stays = job->connector && rank < job->size && rank != job->rank;
-    if (p != before->rank && (!stays || !keep_lanes_to(job, before, rank, p))) hang_up(before, p);
+    if (p == before->rank) continue;
+    if (stays)
+      keep_lanes_to(job, before, rank, p);
+    else
+      hang_up(before, p);
   }
 }
 
@@ -554,7 +559,7 @@ void by_job_await_failure(struct by_job *job) {
   while (open) {
     by_job_lock(job);
     by_engine_check_deadlines(job->engine);
-    open = by_engine_is_open(job->engine);
+    open = by_engine_get_state(job->engine)->settles_by;
     by_job_unlock(job);
     if (open) usleep(100);
   }
@@ -572,7 +577,7 @@ enum banyan_status by_copy_versioned(const char *name, const void *from, size_t 
 
 enum banyan_status by_job_status(const struct by_job *job) {
   enum banyan_status status = by_engine_status(job->engine);
-  return status == BANYAN_OK ? status : by_fail(status, "%s", by_engine_error(job->engine));
+  return status == BANYAN_OK ? status : by_fail(status, "%s", by_engine_get_state(job->engine)->error);
 }
 
 void by_job_unlock_and_release(struct by_job *job) {

@@ -129,12 +129,12 @@ static inline bool spin(struct by_job *job, struct spinner *spinner) {
 
 /* A call may end with the last of what it sent still in a lane that was full. */
 static bool has_work(const struct by_job *job) {
-  return by_engine_pending(job->engine) || by_engine_has_to_send(job->engine) ||
-         job->progress.events.has_work(job->progress.events.context) || job->progress.receives;
+  return by_engine_has_work(job->engine) || job->progress.events.has_work(job->progress.events.context) ||
+         job->progress.receives;
 }
 
 static uint64_t ended_so_far(const struct by_job *job) {
-  return by_engine_ended(job->engine) + job->progress.ended;
+  return by_engine_get_state(job->engine)->ended + job->progress.ended;
 }
 
 void by_progress_idle(struct by_job *job) {
@@ -177,14 +177,15 @@ static int sleep_before(uint64_t until, int most) {
 __attribute__((always_inline)) static inline void drive(struct by_job *job, bool (*over)(void *argument),
                                                         void *argument, const struct poller *poller, uint64_t until) {
   struct spinner spinner = {.most = job->progress.spin};
-  uint64_t ended = ended_so_far(job);
+  uint64_t ended_before = ended_so_far(job);
   if (job->progress.state == BY_PROGRESS_LISTENS) by_job_wake(job); /* what comes from now on is for this thread */
   if (job->progress.driver == BY_DRIVER_HELPER) by_engine_sleeping(job->engine, false);
   job->progress.driver = BY_DRIVER_USER;
   while (!over(argument)) {
     bool tired = spin(job, &spinner);
-    if (ended_so_far(job) != ended) by_progress_changed(job);
-    ended = ended_so_far(job);
+    uint64_t ended = ended_so_far(job);
+    if (ended != ended_before) by_progress_changed(job);
+    ended_before = ended;
     if (poller && (tired || spinner.looks % POLLS == 0) && !over(argument)) poll_once(job, poller);
     if ((tired || spinner.looks % LOOKS_AT_DEADLINES == 0) && is_past(until)) break;
     if (!tired || over(argument)) continue;
@@ -299,7 +300,7 @@ static void help(struct by_job *job) {
     if (moved) {
       looks = 0;
       if (atomic_load_explicit(&job->contenders, memory_order_relaxed)) pause_a_little(job);
-    } else if (looks++ < most && by_engine_pending(job->engine)) {
+    } else if (looks++ < most && by_engine_get_state(job->engine)->pending) {
       let_others(job);
     } else {
       break;

@@ -22,7 +22,7 @@ static uint32_t submitted_number(uint32_t id) {
 }
 
 static uint32_t number_of(const struct banyan_comm *comm) {
-  return submitted_number(by_team_id(comm->team));
+  return submitted_number(by_team_state(comm->team).id);
 }
 
 /* ---- texts about stalls */
@@ -150,7 +150,7 @@ static enum banyan_status offer_tree(struct by_submitter *owner) {
   uint32_t number = comm->plans.used + 1;
   struct by_controller_tree tree;
   if (!owner->log.root || comm->size == 1 || number <= by_controller_tree_number(owner->controller)) return BANYAN_OK;
-  BY_TRY(by_control_place_tree(comm, by_team_plan(comm->team), &tree));
+  BY_TRY(by_control_place_tree(comm, by_team_state(comm->team).plan, &tree));
   tree.number = number;
   enum banyan_status status = by_controller_move(owner->controller, &tree);
   free(tree.up);
@@ -170,7 +170,7 @@ static void on_moved(void *argument) {
   struct by_submitter *owner = argument;
   const struct by_controller_config *place = by_controller_place(owner->controller);
   by_debug("negotiate", "control tree %u of communicator %08x: sends to %s, receives from %s",
-           by_controller_tree_number(owner->controller), by_team_id(owner->comm->team),
+           by_controller_tree_number(owner->controller), by_team_state(owner->comm->team).id,
            name_of(owner->comm, place->up_parent), name_of(owner->comm, place->down_parent));
   enum banyan_status status = note_neighbours(owner);
   by_plan_switches_move_log(owner->comm);
@@ -255,7 +255,7 @@ static void add_series(const struct banyan_comm *comm, struct by_ledger *ledger)
   const struct by_submitter *owner = by_named_submitter(comm);
   if (!owner) return;
   by_ledger_add_series(ledger, &(struct by_ledger_series){.kind = BY_LEDGER_OPERATIONS,
-                                                          .communicator = by_team_id(comm->team),
+                                                          .communicator = by_team_state(comm->team).id,
                                                           .size = comm->size,
                                                           .rank = comm->rank,
                                                           .begun = owner->started});
@@ -312,9 +312,9 @@ static void take_message(struct by_submitter *owner, const struct by_control_mes
 }
 
 static bool is_over(const struct by_job *job, uint32_t number) {
-  uint32_t n;
-  const uint32_t *ids = by_engine_get_destroyed(by_job_engine(job), &n);
-  while (n && submitted_number(ids[n - 1]) != number) n--;
+  const struct by_engine_state *engine = by_engine_get_state(by_job_engine(job));
+  uint32_t n = engine->n_destroyed;
+  while (n && submitted_number(engine->destroyed[n - 1]) != number) n--;
   return n;
 }
 
@@ -389,7 +389,7 @@ static bool advance(struct by_submitter *owner, bool ended) {
     any |= !LIST_EMPTY(&owner->operations.open);
     by_submit_collect(owner);
     for (struct by_submitted *s; (s = LIST_FIRST(&owner->operations.open));)
-      by_submitted_end(s, by_engine_status(engine), by_engine_error(engine));
+      by_submitted_end(s, by_engine_status(engine), by_engine_get_state(engine)->error);
     owner->dirty = false;
   }
   if (!owner->dirty) return any;
@@ -423,7 +423,7 @@ static bool advance_all(struct by_job *job) {
   struct by_named_state *named = by_named_of(job);
   bool moved = false;
   for (bool again = true; again;) {
-    uint64_t now = by_engine_ended(by_job_engine(job)) + by_sparse_count_moves(job);
+    uint64_t now = by_engine_get_state(by_job_engine(job))->ended + by_sparse_count_moves(job);
     bool ended = now != named->ended_seen;
     named->ended_seen = now;
     again = false;

@@ -42,7 +42,7 @@ uint64_t by_sparse_count_moves(const struct by_job *job) {
 static bool advance(struct by_job *job) {
   struct sparse *sparse = state_of(job);
   bool moved = false;
-  uint64_t ended = by_engine_ended(by_job_engine(job));
+  uint64_t ended = by_engine_get_state(by_job_engine(job))->ended;
   uint64_t tasks = atomic_load_explicit(&sparse->offload.ended, memory_order_acquire);
   if (ended == sparse->ended_seen && tasks == sparse->tasks_seen) return false;
   if (tasks != sparse->tasks_seen) by_progress_count_ended(job); /* Wakes threads that wait for a call. */
@@ -113,7 +113,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
   struct by_sparse_options options = {
       .engine = by_job_engine(job),
       .team = comm->team,
-      .id = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SPARSE),
+      .id = by_comm_number(by_team_state(comm->team).id, BY_OF_NO_SPLIT, BY_OF_SPARSE),
       .n = comm->size,
       .processes = comm->processes,
       .memory = usual_memory(job),

@@ -16,7 +16,7 @@ void by_sparse_forget_trees(struct by_sparse_queue *queue) {
 
 enum banyan_status by_sparse_get_trees(struct by_sparse_queue *queue, double bytes,
                                        const struct by_sparse_trees **out) {
-  const struct by_plan *plan = by_team_plan(queue->team);
+  const struct by_plan *plan = by_team_state(queue->team).plan;
   const struct by_class *class_ = by_plan_class(plan, bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX);
   struct by_sparse_trees **trees = &queue->trees_of[class_ - plan->classes];
   for (uint32_t c = 0; c < BY_PLAN_MAX_CLASSES; c++)
@@ -34,9 +34,11 @@ struct farthest {
   uint64_t nanoseconds;
 };
 
-static void see_connection(void *context, uint32_t process, const struct by_meter *meter) {
+static void see_connection(void *context, uint32_t process, struct by_lane *lane) {
   struct farthest *farthest = context;
-  uint64_t nanoseconds = (uint64_t)meter->trip * 1000 / 2;
+  struct by_meter meter;
+  if (!by_lane_meter(lane, &meter)) return;
+  uint64_t nanoseconds = (uint64_t)meter.trip * 1000 / 2;
   if (nanoseconds <= farthest->nanoseconds) return;
   for (uint32_t r = 0; r < farthest->options->n; r++)
     if (farthest->options->processes[r] == process) farthest->nanoseconds = nanoseconds;
@@ -48,7 +50,7 @@ uint64_t by_sparse_delay(struct by_sparse_queue *queue) {
   if (!queue->options.far || queue->options.fixed) return 0;
   if (queue->delay && now - queue->asked_at < ASKS_EACH * BY_MILLISECOND) return queue->delay;
   struct farthest farthest = {.options = &queue->options};
-  by_engine_meter(queue->options.engine, see_connection, &farthest);
+  by_engine_visit_lanes(queue->options.engine, see_connection, &farthest);
   queue->asked_at = now;
   return queue->delay = farthest.nanoseconds;
 }
@@ -118,7 +120,7 @@ enum banyan_status by_sparse_choose(struct by_sparse_exchange *exchange) {
   if (exchange->all.fixed) {
     record = NULL;
   } else {
-    by_sparse_record_begin(record, by_team_plan(queue->team)->version);
+    by_sparse_record_begin(record, by_team_state(queue->team).plan->version);
     by_sparse_record_learn(record, &exchange->words);
   }
   BY_TRY(predict(exchange, predictions));

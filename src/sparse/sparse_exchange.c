@@ -12,8 +12,8 @@ enum banyan_status by_sparse_queue_create(const struct by_sparse_options *option
   queue->options = *options;
   TAILQ_INIT(&queue->exchanges);
   by_arena_init(&queue->climb_arena);
-  enum banyan_status status = by_team_create(options->engine, options->id, by_team_rank(options->team), options->n,
-                                             options->processes, &queue->team);
+  enum banyan_status status = by_team_create(options->engine, options->id, by_team_state(options->team).rank,
+                                             options->n, options->processes, &queue->team);
   if (status == BANYAN_OK)
     *out = queue;
   else
@@ -149,7 +149,7 @@ static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint3
  * exchange's turn. */
 static enum banyan_status send_word(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
-  const struct by_plan *now = by_team_plan(queue->options.team);
+  const struct by_plan *now = by_team_state(queue->options.team).plan;
   BY_TRY(by_sparse_need_strands(exchange, 1));
   if (now->version != queue->version) BY_TRY(by_plan_among_ranks(now, &exchange->plan));
   struct banyan_call gather = {.collective = BANYAN_ALLGATHER,
@@ -173,7 +173,7 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
   word->delay = by_sparse_delay(queue);
   word->ended = queue->ended;
   word->lasted = queue->lasted;
-  exchange->call_number = by_team_next_call(options->team);
+  exchange->call_number = by_team_state(options->team).next_call;
   enum banyan_status status = send_word(exchange);
   if (status != BANYAN_OK) {
     by_plan_destroy(exchange->plan);
@@ -181,7 +181,7 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
     by_sparse_release(exchange);
     return status;
   }
-  queue->version = by_team_plan(options->team)->version;
+  queue->version = by_team_state(options->team).plan->version;
   exchange->number = ++queue->started;
   TAILQ_INSERT_TAIL(&queue->exchanges, exchange, next);
   return BANYAN_OK;
@@ -217,7 +217,7 @@ static void fail_here(struct by_sparse_exchange *exchange, enum banyan_status st
   if (!exchange->agreed && by_engine_status(engine) == BANYAN_OK) {
     char text[512];
     snprintf(text, sizeof text, "rank %u could not go on with a sparse call: %s",
-             by_team_rank(exchange->queue->options.team), banyan_error_text());
+             by_team_state(exchange->queue->options.team).rank, banyan_error_text());
     by_engine_fail(engine, status, UINT32_MAX, text);
     status = by_fail(status, "%s", text);
   }

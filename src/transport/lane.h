@@ -108,6 +108,11 @@ struct by_lane_ops {
   void (*destroy)(struct by_lane *lane);
 };
 
+/* Measures the lane's connection. Returns false if it uses no network, or nothing is known. */
+static inline bool by_lane_meter(const struct by_lane *lane, struct by_meter *out) {
+  return lane->ops->meter && lane->ops->meter(lane, out);
+}
+
 /* Ends a lane with an error text. Returns `status`. */
 enum banyan_status by_lane_fail(struct by_lane *lane, enum banyan_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -231,7 +231,7 @@ static void test_offers(void **state) {
   (void)state;
   begin("offered region", &shared, &(struct by_engine_options){.locate = locate});
   make_both(BANYAN_ALLREDUCE, BANYAN_ALLREDUCE, 65536);
-  by_engine_forget_region(talk.engines[0], REGION);
+  assert_true(by_engine_forget_region(talk.engines[0], &(struct by_region){.id = REGION}));
   run();
   finish();
   begin("offer that grows", &shared, &(struct by_engine_options){.locate = locate_at_0});

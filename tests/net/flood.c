@@ -136,7 +136,7 @@ static bool send_message(struct by_job *job, const char *kind) {
 static bool job_goes_on(struct by_job *job, char *why, size_t room) {
   by_job_lock(job);
   bool failed = by_engine_status(job->engine) != BANYAN_OK;
-  if (failed) snprintf(why, room, "%s", by_engine_error(job->engine));
+  if (failed) snprintf(why, room, "%s", by_engine_get_state(job->engine)->error);
   by_job_unlock(job);
   return !failed;
 }

@@ -42,7 +42,8 @@ static void run_world(struct world *world, uint64_t seed) {
   if (!world_run(world)) fail_msg("seed %llu: deadlock with %u ranks", (unsigned long long)seed, world->n);
   for (uint32_t r = 0; r < world->n; r++)
     if (by_engine_status(world->nodes[r].engine) != BANYAN_OK)
-      fail_msg("seed %llu: rank %u: %s", (unsigned long long)seed, r, by_engine_error(world->nodes[r].engine));
+      fail_msg("seed %llu: rank %u: %s", (unsigned long long)seed, r,
+               by_engine_get_state(world->nodes[r].engine)->error);
   world_check(world);
 }
 
@@ -204,7 +205,7 @@ static void test_deaths(void **state) {
       const struct by_engine *e = world->nodes[r].engine;
       if (world->nodes[r].dead || by_engine_status(e) == BANYAN_OK) continue;
       assert_int_equal(by_engine_status(e), BANYAN_ERR_PEER_DEAD);
-      assert_non_null(strstr(by_engine_error(e), name));
+      assert_non_null(strstr(by_engine_get_state(e)->error, name));
     }
     world_fini(world);
     free(world);
@@ -280,9 +281,9 @@ static void test_times(void **state) {
     uint64_t lasted = by_clock_now(&clock) - before;
     const struct by_call_time *last = &times.last[times.n - 1];
     assert_int_equal(times.n, i < 2 ? 1 : 2);
-    assert_int_equal(last->team, by_team_id(world->nodes[1].team));
+    assert_int_equal(last->team, by_team_state(world->nodes[1].team).id);
     assert_true(last->bytes.all == (i < 2 ? 8000 : 24000) && last->bytes.max == last->bytes.all);
-    assert_int_equal(last->plan, by_team_plan(world->nodes[1].team)->version);
+    assert_int_equal(last->plan, by_team_state(world->nodes[1].team).plan->version);
     if (i != 1) assert_true(last->lasted >= 60 * BY_MICROSECOND && last->lasted <= lasted); /* six steps */
   }
   uint64_t all = time_five(world, &times, BANYAN_ALLREDUCE);

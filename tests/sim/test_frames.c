@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "describe.h"
 #include "engine.h"
 #include "simulated_lanes.h"
 
@@ -146,7 +147,7 @@ static void test_early_done(void **state) {
                            .collective = BANYAN_ALLREDUCE,
                            .dtype_op = BANYAN_UINT8 << 4 | BANYAN_SUM,
                            .count = BYTES,
-                           .plan = by_team_plan(rank.team)->version,
+                           .plan = by_team_state(rank.team).plan->version,
                            .length_check = BYTES};
   send_frame(&rank, frame, rank.theirs);
   run(&rank);
@@ -183,7 +184,7 @@ static bool uses_part(uint64_t seed) {
                            .collective = BANYAN_ALLREDUCE,
                            .dtype_op = BANYAN_UINT8 << 4 | BANYAN_SUM,
                            .count = LONG,
-                           .plan = by_team_plan(rank.team)->version,
+                           .plan = by_team_state(rank.team).plan->version,
                            .length_check = LONG};
   send_frame(&rank, frame, rank.theirs);
   by_sim_step(rank.sim);
@@ -243,7 +244,7 @@ static void test_frames_of_helper(void **state) {
     assert_null(by_engine_read(rank.engine));
     by_engine_lost(rank.engine, 1);
     run(&rank);
-    assert_true(by_engine_has_lost(rank.engine, 1));
+    assert_true(by_engine_peer(rank.engine, 1).lost);
     by_engine_destroy(rank.engine);
     rank.peer->ops->destroy(rank.peer);
     by_sim_destroy(rank.sim);

@@ -117,7 +117,7 @@ static void advance(struct end *end, uint64_t turn) {
   by_engine_progress(end->engine);
   if (by_engine_status(end->engine) != BANYAN_OK)
     fail_msg("seed %llu: rank %u, membership %u: %s", (unsigned long long)world.seed, end->rank, end->membership,
-             by_engine_error(end->engine));
+             by_engine_get_state(end->engine)->error);
   if (end->membership + 1 < MEMBERSHIPS) {
     if (turn < end->leaves_at) return;
     leave(end);

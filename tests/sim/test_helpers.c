@@ -53,8 +53,9 @@ static void check_helpers(struct world *world) {
     const struct by_engine *engine = world->nodes[h].engine;
     if (world->nodes[h].dead) continue;
     if (by_engine_status(engine) != BANYAN_OK)
-      fail_msg("seed %llu: helper %u: %s", (unsigned long long)world->seed, h, by_engine_error(engine));
-    if (by_engine_pending(engine)) fail_msg("seed %llu: helper %u still works", (unsigned long long)world->seed, h);
+      fail_msg("seed %llu: helper %u: %s", (unsigned long long)world->seed, h, by_engine_get_state(engine)->error);
+    if (by_engine_get_state(engine)->pending)
+      fail_msg("seed %llu: helper %u still works", (unsigned long long)world->seed, h);
   }
 }
 
@@ -63,7 +64,7 @@ static void run_world(struct world *world) {
   if (!world_run(world)) fail_msg("seed %llu: deadlock with %u ranks", seed, world->n);
   for (uint32_t r = 0; r < world->n; r++)
     if (by_engine_status(world->nodes[r].engine) != BANYAN_OK)
-      fail_msg("seed %llu: rank %u: %s", seed, r, by_engine_error(world->nodes[r].engine));
+      fail_msg("seed %llu: rank %u: %s", seed, r, by_engine_get_state(world->nodes[r].engine)->error);
   world_check(world);
 }
 
@@ -203,7 +204,7 @@ static void test_times(void **state) {
       run_world(world);
       world_clear(world);
       assert_int_equal(times.n, i + 1);
-      assert_int_equal(times.last[i].plan, by_team_plan(world->nodes[0].team)->version);
+      assert_int_equal(times.last[i].plan, by_team_state(world->nodes[0].team).plan->version);
     }
     by_engine_time_calls(world->nodes[0].engine, NULL);
     world_fini(world);

@@ -31,7 +31,8 @@ static bool read_meter(const struct by_lane *lane, struct by_meter *out) {
   return true;
 }
 
-static void count(void *context, struct by_lane *lane) {
+static void count(void *context, uint32_t process, struct by_lane *lane) {
+  (void)process;
   (void)context;
   counted = *lane->ops;
   counted.meter = read_meter;
@@ -64,7 +65,7 @@ static void init(struct job *job) {
   context_make(&job->job, &job->world, 0, 2);
   call(&job->world);
   n_lanes = 0;
-  by_engine_lanes(job->job.engine, count, NULL);
+  by_engine_visit_lanes(job->job.engine, count, NULL);
   job->clock = (struct by_clock){now_of, job};
   assert_ok(by_loop_create(&job->clock, &job->job.loop));
   by_observe_begin(&job->job.observed);

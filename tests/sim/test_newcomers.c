@@ -65,7 +65,8 @@ static void call(struct world *world) {
   world_clear(world);
 }
 
-static void count_one(void *context, struct by_lane *lane) {
+static void count_one(void *context, uint32_t process, struct by_lane *lane) {
+  (void)process;
   (void)lane;
   ++*(uint32_t *)context;
 }
@@ -73,9 +74,9 @@ static void count_one(void *context, struct by_lane *lane) {
 /* A job may have many helpers, one after the other. No lane to a helper that is known to be gone stays open. */
 static void check_lanes(const struct world *world, const struct node *node) {
   uint32_t lanes = 0, most = world->n - 1;
-  for (uint32_t h = world->n; h < world->n + world->n_helpers; h++) most += !by_engine_has_lost(node->engine, h);
+  for (uint32_t h = world->n; h < world->n + world->n_helpers; h++) most += !by_engine_peer(node->engine, h).lost;
   (void)by_engine_progress(node->engine);
-  by_engine_lanes(node->engine, count_one, &lanes);
+  by_engine_visit_lanes(node->engine, count_one, &lanes);
   if (lanes > most)
     fail_msg("seed %llu: rank %u has %u lanes, to %u others", (unsigned long long)world->seed, node->rank, lanes, most);
 }
@@ -97,7 +98,8 @@ static void one_seed(uint64_t seed) {
   }
   for (uint32_t r = 0; r < n; r++)
     if (by_engine_status(world->nodes[r].engine) != BANYAN_OK)
-      fail_msg("seed %llu: rank %u: %s", (unsigned long long)seed, r, by_engine_error(world->nodes[r].engine));
+      fail_msg("seed %llu: rank %u: %s", (unsigned long long)seed, r,
+               by_engine_get_state(world->nodes[r].engine)->error);
   for (uint32_t r = 0; r < n; r++) check_lanes(world, &world->nodes[r]);
   world_fini(world);
   free(world);

@@ -106,7 +106,8 @@ static bool all_over(const struct party *party) {
   return true;
 }
 
-static void die(void *context, struct by_lane *lane) {
+static void die(void *context, uint32_t process, struct by_lane *lane) {
+  (void)process;
   (void)context;
   by_sim_kill(lane);
 }
@@ -136,7 +137,7 @@ static bool one_turn(struct party *party, bool eager) {
     progressed |= by_sparse_progress(party->ranks[r].queue);
     if (world->turns++ != world->kill_turn || world->kill_rank == UINT32_MAX) continue;
     world->nodes[world->kill_rank].dead = true;
-    by_engine_lanes(world->nodes[world->kill_rank].engine, die, NULL);
+    by_engine_visit_lanes(world->nodes[world->kill_rank].engine, die, NULL);
     progressed = true;
   }
   return progressed;

@@ -419,7 +419,7 @@ static void check_plans(const struct job *job, uint32_t t) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
     if (!team->plan_switch || !by_named_submitter(comm) || !by_named_submitter(comm)->log.inner) continue;
     assert_int_equal(comm->plans.noted, team->plan_switch);
-    assert_string_equal(by_team_plan(by_named_submitter(comm)->log.inner->team)->name, team->plan);
+    assert_string_equal(by_team_state(by_named_submitter(comm)->log.inner->team).plan->name, team->plan);
   }
 }
 
@@ -747,7 +747,7 @@ static void test_messages_for_nobody(void **state) {
   }
   assert_true(sent < MESSAGES);
   assert_status(by_engine_status(engine), BANYAN_ERR_PROTOCOL);
-  assert_non_null(strstr(by_engine_error(engine), "rank 1 sent more control messages"));
+  assert_non_null(strstr(by_engine_get_state(engine)->error, "rank 1 sent more control messages"));
   while (by_named_of(&burst->jobs[0])->messages) {
     struct by_control_message *message = by_named_of(&burst->jobs[0])->messages;
     by_named_of(&burst->jobs[0])->messages = message->next;

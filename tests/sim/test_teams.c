@@ -43,7 +43,7 @@ static void finish(struct pair *pair) {
 static struct by_call *start(struct by_team *team, enum banyan_collective what, char *memory, size_t bytes) {
   struct by_call *started = NULL;
   struct banyan_call call = {.collective = what, .dtype = BANYAN_UINT8, .count = bytes, .send = memory, .recv = memory};
-  call.root = 1 - (int)by_team_rank(team);
+  call.root = 1 - (int)by_team_state(team).rank;
   assert_ok(by_engine_start(team, &call, 0, &started));
   return started;
 }
@@ -53,7 +53,7 @@ static void run(struct pair *pair, const struct by_call *a, const struct by_call
   for (int i = 0; i < turns; i++) {
     for (int r = 0; r < 2; r++) {
       by_engine_progress(pair->engines[r]);
-      assert_string_equal(by_engine_error(pair->engines[r]), "");
+      assert_string_equal(by_engine_get_state(pair->engines[r])->error, "");
     }
     if (a && b && by_call_ended(a) && by_call_ended(b)) return;
     by_sim_step(pair->sim);
@@ -330,7 +330,8 @@ static void test_owes_in_a_call(void **state) {
   end_three(three);
 }
 
-static void end_lane(void *context, struct by_lane *lane) {
+static void end_lane(void *context, uint32_t process, struct by_lane *lane) {
+  (void)process;
   (void)context;
   by_lane_fail(lane, BANYAN_ERR_PEER_DEAD, "it closed its connection");
 }
@@ -351,9 +352,9 @@ static void test_owes_a_rank_that_left(void **state) {
   by_team_destroy(pair.worlds[0]);
   assert_true(by_team_owes(pair.others[0]));
   by_engine_left(pair.engines[0], 1, false);
-  by_engine_lanes(pair.engines[0], end_lane, NULL);
+  by_engine_visit_lanes(pair.engines[0], end_lane, NULL);
   for (int i = 0; i < FEW; i++) by_engine_progress(pair.engines[0]);
-  assert_string_equal(by_engine_error(pair.engines[0]), "");
+  assert_string_equal(by_engine_get_state(pair.engines[0])->error, "");
   assert_false(by_team_owes(pair.others[0]));
   by_call_release(send);
   by_call_release(filler);

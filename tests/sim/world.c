@@ -40,7 +40,7 @@ void world_options(uint64_t seed, struct by_sim_options *net, struct by_engine_o
 
 static void connect_nodes(void *context, uint32_t process) {
   struct node *node = context, *other = &node->world->nodes[process];
-  if (by_engine_attached(node->engine, process)) return;
+  if (by_engine_peer(node->engine, process).attached) return;
   struct world *world = node->world;
   if (world->fabric && process >= world->n) {
     MUST(by_engine_attach_fabric(node->engine, process, 0, world->fabric(world->fabric_context, node->rank)));
@@ -331,7 +331,8 @@ static bool finished(const struct world *world) {
   return true;
 }
 
-static void die(void *context, struct by_lane *lane) {
+static void die(void *context, uint32_t process, struct by_lane *lane) {
+  (void)process;
   (void)context;
   by_sim_kill(lane);
 }
@@ -351,7 +352,7 @@ static bool receive(struct world *world, struct node *node, bool eager) {
 static void kill_one(struct world *world) {
   struct node *victim = &world->nodes[world->kill_rank];
   victim->dead = true;
-  by_engine_lanes(victim->engine, die, NULL);
+  by_engine_visit_lanes(victim->engine, die, NULL);
   if (!world->deaths) return;
   world->deaths--;
   world->kill_rank = world->n + (uint32_t)by_rng_below(&world->rng, world->n_helpers);

@@ -582,7 +582,7 @@ static void test_no_descriptors(void **state) {
   int needed = connect_flooded(&flooded);
   run_without_descriptors(&flooded, 20);
   assert_status(by_engine_status(c->engine), BANYAN_ERR_CONNECT);
-  assert_non_null(strstr(by_engine_error(c->engine), "takes no connections"));
+  assert_non_null(strstr(by_engine_get_state(c->engine)->error, "takes no connections"));
   by_call_release(started);
   by_team_destroy(team);
   close(waits);

@@ -296,9 +296,9 @@ static void give_verdict(void *argument) {
   by_job_lock(job);
   if (job->left[target->process])
     by_engine_left(job->engine, target->process, true);
-  else if (by_engine_attached(job->engine, target->process))
+  else if (by_engine_peer(job->engine, target->process).attached)
     by_debug("net", "a verdict that came too late: %s", text);
-  else if (by_engine_has_lost(job->engine, target->process))
+  else if (by_engine_peer(job->engine, target->process).lost)
     by_debug("net", "a verdict on who is lost: %s", text);
   else
     by_engine_fail(job->engine, BANYAN_ERR_CONNECT, own ? job->rank : target->process, text);

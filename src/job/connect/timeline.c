@@ -275,7 +275,7 @@ static bool send_some(struct by_timeline *timeline, struct by_timeline_reel *ree
 static bool has_calls(struct by_job *job) {
   if (!job->engine) return false;
   by_job_lock(job);
-  bool has = by_engine_pending(job->engine) > 0;
+  bool has = by_engine_get_state(job->engine)->pending > 0;
   by_job_unlock(job);
   return has;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "describe.h"
 #include "job_state.h"
 #include "log.h"
 #include "socket.h"

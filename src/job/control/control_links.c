@@ -174,7 +174,7 @@ static bool are_made(const struct by_wanted_links *links, struct by_wanted *want
   for (size_t i = 0; i < wanted->n && !wanted->wanted; i++) by_connector_want(links->connector, wanted->processes[i]);
   wanted->wanted = true;
   by_job_lock(job);
-  for (size_t i = 0; i < wanted->n; i++) made &= by_engine_attached(job->engine, wanted->processes[i]);
+  for (size_t i = 0; i < wanted->n; i++) made &= by_engine_peer(job->engine, wanted->processes[i]).attached;
   by_job_unlock(job);
   return made;
 }

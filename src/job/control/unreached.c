@@ -46,8 +46,9 @@ static void add_connection(const struct finding *finding, uint32_t process, int 
   add(finding->list, &unreached);
 }
 
-static void add_lane(void *context, uint32_t process, const struct by_meter *meter) {
-  add_connection(context, process, meter->fd, meter->silent);
+static void add_lane(void *context, uint32_t process, struct by_lane *lane) {
+  struct by_meter meter;
+  if (by_lane_meter(lane, &meter)) add_connection(context, process, meter.fd, meter.silent);
 }
 
 void by_unreached_find(const struct by_control_peers *peers, const struct by_connector *connector,
@@ -60,7 +61,7 @@ void by_unreached_find(const struct by_control_peers *peers, const struct by_con
     if (peer->rank >= 0 && by_control_peer_stays(peer))
       add_connection(&finding, (uint32_t)peer->rank, by_stream_get_fd(peer->stream), 0);
   by_job_lock(job);
-  by_engine_meter(job->engine, add_lane, &finding);
+  by_engine_visit_lanes(job->engine, add_lane, &finding);
   by_job_unlock(job);
 }
 
