@@ -142,7 +142,7 @@ static int check_habits(const struct by_command *command, const char *argument) 
   size_t length = strcspn(argument, "=");
   for (const struct by_habit *h = command->habits; h && h->name; h++)
     if (strlen(h->name) == length && !memcmp(h->name, argument, length))
-      return by_options_misuse(command, "%s is an option of other programs: give %s", h->name, h->ours);
+      return by_options_misuse(command, "%s is an option of other programs; here it is %s", h->name, h->ours);
   return -1;
 }
 
@@ -227,7 +227,7 @@ static int apply_common(const struct by_command *command, const struct common *c
     return by_options_misuse(command, "--quiet and --verbose exclude each other: give one");
   is_quiet = common->quiet;
   if (before && by_log_check(before) != BANYAN_OK) {
-    fprintf(stderr, "%s: %s; it is not used\n", command->name, banyan_error_text());
+    fprintf(stderr, "%s: %s; it is ignored\n", command->name, banyan_error_text());
     unsetenv("BANYAN_LOG"); /* Otherwise every process that this one starts would report it. */
     before = NULL;
   }
@@ -275,7 +275,7 @@ int by_options_parse(const struct by_command *command, int argc, char **argv, vo
 static enum banyan_status parse_size(const char *text, uint64_t *out) {
   static const uint64_t greatest = (uint64_t)1 << 40;
   BY_TRY(by_parse_bytes(text, out));
-  if (!*out || *out > greatest) return by_fail(BANYAN_ERR_ARGUMENT, "a size of %.40s is out of range", text);
+  if (!*out || *out > greatest) return by_fail(BANYAN_ERR_ARGUMENT, "the size %.40s is out of range", text);
   return BANYAN_OK;
 }
 
@@ -293,7 +293,7 @@ static enum banyan_status parse_sizes(char *word, struct by_sizes *out) {
   BY_TRY(parse_size(word, &first));
   if (!dots) return add_size(out, first);
   BY_TRY(parse_size(dots + 2, &last));
-  if (last < first) return by_fail(BANYAN_ERR_ARGUMENT, "%s..%s is empty", word, dots + 2);
+  if (last < first) return by_fail(BANYAN_ERR_ARGUMENT, "the range %s..%s is empty", word, dots + 2);
   for (; first <= last; first *= 2) BY_TRY(add_size(out, first));
   return BANYAN_OK;
 }

@@ -141,10 +141,12 @@ static enum banyan_status report_congestion(struct findings *findings, int fd) {
   BY_TRY(by_socket_get_congestion(fd, name));
   read_line("/proc/sys/net/ipv4/tcp_available_congestion_control", available, sizeof available);
   bool bbr = !strncmp(name, "bbr", 3);
-  print_finding(findings, bbr ? FINDING_WARN : FINDING_OK, "congestion",
-                "sysctl -w net.ipv4.tcp_congestion_control=cubic (keep bbr for long and lossy links)",
-                "%s is in force; there are: %s%s", name, available,
-                bbr ? ". BBR can halve one stream on loopback and in a local network: name it with every figure" : "");
+  print_finding(
+      findings, bbr ? FINDING_WARN : FINDING_OK, "congestion",
+      "sysctl -w net.ipv4.tcp_congestion_control=cubic (keep bbr for long and lossy links)",
+      "%s is in use; available: %s%s", name, available,
+      bbr ? ". BBR can halve the rate of one stream on loopback and in a local network: mention it with measurements"
+          : "");
   return BANYAN_OK;
 }
 
@@ -185,8 +187,9 @@ static void check_window(struct findings *findings, const char *name) {
   snprintf(fix, sizeof fix, "sysctl -w net.ipv4.%s=\"4096 131072 %.0f\"", name, need * 4);
   bool small = bytes < need;
   print_finding(findings, small ? FINDING_WARN : FINDING_OK, name, fix,
-                "at most %s: one connection fills %s up to a round trip of %s", by_print_bytes((uint64_t)bytes, have),
-                by_print_rate(speed, rate), by_print_seconds(bytes / 2 * 8 / speed, delay));
+                "at most %s: one connection can fill %s up to a round-trip time of %s",
+                by_print_bytes((uint64_t)bytes, have), by_print_rate(speed, rate),
+                by_print_seconds(bytes / 2 * 8 / speed, delay));
 }
 
 static void check_idle(struct findings *findings) {
@@ -195,7 +198,7 @@ static void check_idle(struct findings *findings) {
   bool on = atoi(line) != 0;
   print_finding(findings, on ? FINDING_WARN : FINDING_OK, "idle restart",
                 "sysctl -w net.ipv4.tcp_slow_start_after_idle=0",
-                on ? "a connection that rested while the ranks computed starts slowly again"
+                on ? "after an idle phase, as when ranks compute, a connection goes through slow start again"
                    : "connections keep their speed while the ranks compute");
 }
 
@@ -233,10 +236,10 @@ static void check_interfaces(struct findings *findings) {
                                 : "");
   }
   int others = count_others(all, n);
-  snprintf(fix, sizeof fix, "BANYAN_IFACE=%s (or a subnet) keeps Banyan to one", all[0].name);
+  snprintf(fix, sizeof fix, "BANYAN_IFACE=%s (or a subnet) restricts Banyan to one", all[0].name);
   if (others && !filter)
     print_finding(findings, FINDING_WARN, "interfaces", fix,
-                  "%d more could be used: peers must reach this machine through each that is offered", others);
+                  "%d more could be used: peers must be able to reach this machine through each of them", others);
   free(all);
 }
 
@@ -249,7 +252,7 @@ static void check_own_name(struct findings *findings) {
   gethostname(name, sizeof name - 1);
   if (getaddrinfo(name, NULL, &hints, &found)) {
     print_finding(findings, FINDING_WARN, "host name", "add the name to DNS or to /etc/hosts on all machines",
-                  "%s cannot be looked up", name);
+                  "%s cannot be resolved", name);
     return;
   }
   by_address_set(&address, found->ai_addr, found->ai_addrlen);
@@ -258,13 +261,13 @@ static void check_own_name(struct findings *findings) {
   if (by_address_is_loopback(&address))
     print_finding(
         findings, FINDING_WARN, "host name",
-        "give the name its network address in /etc/hosts; or have ranks meet at an address: with `banyan run` they "
-        "do, elsewhere set BANYAN_ROOT or MASTER_ADDR to one",
-        "%s means %s here: ranks on this host that look for rank 0 under this name do not find it elsewhere", name,
-        text);
+        "in /etc/hosts, map the name to the network address; or use an address as the meeting point: `banyan run` "
+        "does, with other launchers set BANYAN_ROOT or MASTER_ADDR to one",
+        "%s resolves to %s here: ranks on this host that look for rank 0 by this name do not find it on other hosts",
+        name, text);
   else if (!by_interface_is_own(&address, true))
     print_finding(findings, FINDING_WARN, "host name", "correct DNS or /etc/hosts",
-                  "%s means %s, which is no address of this machine", name, text);
+                  "%s resolves to %s, which is not an address of this machine", name, text);
   else
     print_finding(findings, FINDING_OK, "host name", NULL, "%s is %s", name, text);
 }
@@ -341,8 +344,7 @@ static void check_cores(struct findings *findings) {
   else
     print_finding(findings, FINDING_WARN, "cpu quota",
                   "give the container whole cores (docker: --cpuset-cpus) rather than a quota (--cpus)",
-                  "%.2f cores' worth of time on %d cores: ranks that wait busily are stopped in between", quota,
-                  usable);
+                  "%.2f cores' worth of time on %d cores: ranks that poll are throttled", quota, usable);
 }
 
 static void check_instructions(struct findings *findings) {
@@ -352,7 +354,7 @@ static void check_instructions(struct findings *findings) {
                 "in a virtual machine: pass the host's CPU through", "%s, %s: %s", avx2 ? "AVX2" : "no AVX2",
                 avx512 ? "AVX-512" : "no AVX-512", avx2 ? "sums are vectorised" : "sums are several times slower");
 #else
-  print_finding(findings, FINDING_OK, "instructions", NULL, "sums are compiled for this processor's basic set");
+  print_finding(findings, FINDING_OK, "instructions", NULL, "sums use this processor's basic instruction set");
 #endif
 }
 
@@ -375,7 +377,7 @@ static void check_clock(struct findings *findings) {
   bool slow = ns > SLOW_CLOCK_NS;
   print_finding(findings, slow ? FINDING_WARN : FINDING_OK, "clock",
                 "boot with clocksource=tsc if the machine's TSC is stable", "%s, %.0f ns a reading%s", source, ns,
-                slow ? "; waiting reads it often" : "");
+                slow ? "; polling reads it often" : "");
 }
 
 enum { PROBE_BYTES = 4096, MIN_FILES = 1024, MIN_SHM = 256 << 20 };
@@ -433,10 +435,10 @@ static void check_pidfd(struct findings *findings) {
   int fd;
   if (by_pidfd_open(getpid(), &fd) == BANYAN_OK) {
     close(fd);
-    print_finding(findings, FINDING_OK, "pidfd", NULL, "a rank sees at once that another one of its host has ended");
+    print_finding(findings, FINDING_OK, "pidfd", NULL, "a rank notices at once that another one on its host has ended");
   } else {
     print_finding(findings, FINDING_WARN, "pidfd", "use Linux 5.3 or later",
-                  "%s: that a rank has ended is seen from its connections only", banyan_error_text());
+                  "%s: only from its connections is it noticed that a rank has ended", banyan_error_text());
   }
 }
 
@@ -445,7 +447,7 @@ static void check_shm(struct findings *findings) {
   char size[32], left[32];
   if (statvfs("/dev/shm", &fs)) {
     print_finding(findings, FINDING_WARN, "/dev/shm", "mount -t tmpfs tmpfs /dev/shm",
-                  "%s. Banyan does without it, but data loaders use it", strerror(errno));
+                  "%s. Banyan does not need it, but data loaders use it", strerror(errno));
     return;
   }
   uint64_t bytes = (uint64_t)fs.f_blocks * fs.f_frsize, free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
@@ -453,7 +455,7 @@ static void check_shm(struct findings *findings) {
   print_finding(findings, small ? FINDING_WARN : FINDING_OK, "/dev/shm",
                 "docker: --shm-size 1g; elsewhere: mount -o remount,size=1g /dev/shm", "%s, %s free%s",
                 by_print_bytes(bytes, size), by_print_bytes(free_bytes, left),
-                small ? ". Banyan does without it, but data loaders use it" : "");
+                small ? ". Banyan does not need it, but data loaders use it" : "");
 }
 
 static const char *print_limit(rlim_t limit, bool bytes, char *out) {
@@ -513,7 +515,7 @@ static void check_pmix(struct findings *findings) {
   if (version)
     print_finding(findings, FINDING_OK, "PMIx", NULL, "%.100s", version());
   else
-    print_finding(findings, FINDING_OK, "PMIx", NULL, "not there; only a help under srun and mpirun");
+    print_finding(findings, FINDING_OK, "PMIx", NULL, "not installed; optional, for jobs under srun and mpirun");
   if (library) dlclose(library);
 }
 
@@ -531,7 +533,7 @@ static bool in_path(const char *program, char *out, size_t capacity) {
 static void check_ssh(struct findings *findings) {
   char path[1024];
   if (in_path("ssh", path, sizeof path))
-    print_finding(findings, FINDING_OK, "ssh", NULL, "%s; `banyan run -H` needs keys that ask for no password", path);
+    print_finding(findings, FINDING_OK, "ssh", NULL, "%s; `banyan run -H` needs logins that ask for no password", path);
   else
     print_finding(findings, FINDING_WARN, "ssh", "apt-get install openssh-client",
                   "not found: `banyan run -H` cannot reach other hosts");
@@ -551,7 +553,7 @@ static void check_variables(struct findings *findings) {
     if (near) snprintf(fix, sizeof fix, "did you mean %s?", near);
     if (near || instead)
       print_finding(findings, FINDING_WARN, "variables", near ? fix : instead,
-                    near ? "%.*s is no variable of Banyan's and has no effect"
+                    near ? "%.*s is not a variable of Banyan and has no effect"
                          : "%.*s has been removed and has no effect",
                     (int)strcspn(*e, "="), *e);
   }

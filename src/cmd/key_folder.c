@@ -73,7 +73,7 @@ enum banyan_status by_key_file_write(const char *path, const struct by_text *tex
   if (written) why = errno;
   unlink(draft);
   if (linked) return BANYAN_OK;
-  if (why == EEXIST) return by_fail(BANYAN_ERR_ARGUMENT, "there is a %s already; --force replaces it", path);
+  if (why == EEXIST) return by_fail(BANYAN_ERR_ARGUMENT, "%s exists already; --force replaces it", path);
   return by_fail_errno(BANYAN_ERR_SYSTEM, why, "cannot write %s", path);
 }
 
@@ -82,7 +82,7 @@ enum banyan_status by_key_folder_write(const char *folder, const struct by_key_a
   BY_TRY(by_key_path(folder, BY_TLS_AUTHORITY, certificate));
   BY_TRY(by_key_path(folder, BY_KEY_SIGNING, key));
   if (!replace && access(certificate, F_OK) == 0)
-    return by_fail(BANYAN_ERR_ARGUMENT, "there is a %s already; --force replaces it", certificate);
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s exists already; --force replaces it", certificate);
   BY_TRY(by_key_file_write(key, &authority->key, 0600, replace));
   enum banyan_status status = by_key_file_write(certificate, &authority->certificate, 0644, replace);
   if (status != BANYAN_OK && !replace) unlink(key); /* An incomplete authority would obstruct the next attempt. */

@@ -194,7 +194,7 @@ static const struct by_command command = {
     .options = options,
     .min_operands = 1,
     .max_operands = 3,
-    .missing = "name an action: init, make, show, renew, revoke, job or rotate",
+    .missing = "no action: give init, make, show, renew, revoke, job or rotate",
 };
 
 static long days_of(const struct keys_options *asked, long usual) {
@@ -461,15 +461,14 @@ static enum banyan_status rotate_launcher(const struct keys_options *asked, cons
   long pid;
   BY_TRY(by_parse_int("the process ID", operand, 1, INT_MAX, &pid));
   if (!waits_for_signal(pid))
-    return by_fail(
-        BANYAN_ERR_ARGUMENT,
-        "process %ld is no `banyan run`. A job of another launcher keeps its key, unless BANYAN_KEY_FILE named "
-        "a file when it began: give that file",
-        pid);
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "process %ld is not a `banyan run`. A job of another launcher keeps its key, unless BANYAN_KEY_FILE "
+                   "named a file when it began: give that file",
+                   pid);
   if (sigqueue((pid_t)pid, BY_SIGNAL_ROTATE, (union sigval){.sival_int = seconds}))
-    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "process %ld gets no signal", pid);
-  printf("process %ld: replaces its job's key; the old one is accepted for %d s. What it prints says whether it has\n",
-         pid, seconds);
+    return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot send a signal to process %ld", pid);
+  printf("process %ld: replaces its job's key; the old one is accepted for %d s. Its output says whether it has\n", pid,
+         seconds);
   return BANYAN_OK;
 }
 
@@ -488,13 +487,13 @@ static const struct action {
 } actions[] = {
     {"init", init_keys, 0, 1, "days force", NULL},
     {"make", make_keys, 2, 2, "address days force",
-     "make wants a role and a name, such as `banyan keys make agent host7`"},
+     "make needs a role and a name, such as `banyan keys make agent host7`"},
     {"show", show_folder, 0, 0, "", NULL},
     {"renew", renew_keys, 0, 0, "days within", NULL},
-    {"revoke", revoke_named, 1, 2, "", "revoke wants a name, such as `banyan keys revoke host7`"},
+    {"revoke", revoke_named, 1, 2, "", "revoke needs a name, such as `banyan keys revoke host7`"},
     {"job", make_job_key, 0, 1, "force", NULL},
     {"rotate", rotate_job_key, 1, 1, "overlap",
-     "rotate wants the job's key file, or the process ID of its `banyan run`"},
+     "rotate needs the job's key file, or the process ID of its `banyan run`"},
 };
 
 enum { ACTIONS = sizeof actions / sizeof *actions };
@@ -529,7 +528,7 @@ int by_cli_keys(int argc, char **argv) {
   if (given > action->max)
     return by_options_misuse(&command, "%s does not take \"%s\"", action->name, operands.items[1 + action->max]);
   const char *stray = find_useless_option(action, &asked);
-  if (stray) return by_options_misuse(&command, "--%s means nothing to %s", stray, action->name);
+  if (stray) return by_options_misuse(&command, "--%s has no effect on %s", stray, action->name);
   if (!asked.folder) asked.folder = by_tls_folder();
   char *rest[] = {given > 0 ? operands.items[1] : NULL, given > 1 ? operands.items[2] : NULL};
   return by_command_end(&command, action->run(&asked, rest));

@@ -97,7 +97,7 @@ static int print_commands(FILE *out) {
 static int unknown_command(const char *name) {
   if (*name == '-') {
     fprintf(stderr,
-            "banyan: %s is no command: options follow the command, as in `banyan run --help`\nSee `banyan help`.\n",
+            "banyan: %s is not a command: options follow the command, as in `banyan run --help`\nSee `banyan help`.\n",
             name);
     return 2;
   }
@@ -124,7 +124,7 @@ static int print_variables(void) {
   printf("Variables that every program which joins a job reads (name, default, meaning):\n\n%s", by_text_get(&text));
   printf("%-22s %-6s %s\n", "BANYAN_LOG", "warn", "what is logged on standard error: \"info\", \"warn,plan:debug\"");
   printf("%-22s %-6s %s\n", "BANYAN_LOG_FILE", "-",
-         "a file for the log in place of it: %r is the rank, %h the host, %p the process");
+         "a file for the log instead of standard error: %r is the rank, %h the host, %p the process");
   by_text_fini(&text);
   return 0;
 }
@@ -149,7 +149,7 @@ static int check_output(int exit_code) {
   bool lost = ferror(stdout) != 0;
   if (!fflush(stdout) && !lost) return exit_code;
   fprintf(stderr, "banyan: cannot write to standard output: %s\n",
-          lost ? "not all of it was taken; is the disk full?" : strerror(errno));
+          lost ? "the output is incomplete; is the disk full?" : strerror(errno));
   return exit_code ? exit_code : 1;
 }
 

@@ -54,7 +54,7 @@ shows 'BANYAN_KEY=\.\.\.' out
 shows 'BANYAN_LOG=warn' out
 is variables ok
 env BANYAN_IFCAE=eth0 "$BANYAN" doctor >"$scratch/out" || true
-shows '^warn +variables +BANYAN_IFCAE is no variable' out
+shows '^warn +variables +BANYAN_IFCAE is not a variable' out
 shows '-> did you mean BANYAN_IFACE\?' out
 if grep -q deadbeef "$scratch/out"; then fail "the key is shown"; fi
 taskset -c "$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')" "$BANYAN" doctor --json >"$scratch/out" || true

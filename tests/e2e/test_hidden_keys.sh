@@ -176,7 +176,7 @@ chmod 640 "$scratch/key"
 wants 2 "$BANYAN" run -n 2 -x BANYAN_KEY_FILE="$scratch/key" -- true
 shows "key file $scratch/key: others may read .*mode 640.*chmod 600" err
 wants 2 "$BANYAN" run -n 2 -x BANYAN_KEY=secret -- true
-shows '^banyan run: .*everybody on this host sees command lines' err
+shows '^banyan run: .*all users of this host can read command lines' err
 wants 1 env BANYAN_RANK=0 BANYAN_SIZE=2 BANYAN_ROOT=127.0.0.1:1 BANYAN_KEY=secret "${bench[@]}"
 shows 'not a generated one.*banyan keys job FILE' err
 wants 1 env BANYAN_RANK=0 BANYAN_SIZE=2 BANYAN_ROOT=127.0.0.1:1 "${bench[@]}"

@@ -20,7 +20,7 @@ refused 1 "cannot open the folder of keys $keys; --keys DIR or BANYAN_KEYS names
 wants 0 "$BANYAN" keys init
 [ "$(mode ca.key) $(mode ca.crt)" = "600 644" ] || fail "modes of the authority: $(mode ca.key) $(mode ca.crt)"
 cp "$keys/ca.crt" "$scratch/first.crt"
-refused 1 "there is a $keys/ca.crt already; --force replaces it" init
+refused 1 "there is a $keys/ca.crt exists exists exists already; --force replaces it" init
 cmp "$scratch/first.crt" "$keys/ca.crt" || fail "init changed the authority without --force"
 
 # Certificates are made for every role, whatever the umask.
@@ -29,7 +29,7 @@ shows "^$keys/manager-m0.pem: manager m0, until 20[0-9-]+$" out
 for role in agent job client; do wants 0 "$BANYAN" keys make $role h1; done
 for file in manager-m0 agent-h1 job-h1 client-h1; do [ "$(mode $file.pem)" = 600 ] || fail "$file.pem: $(mode $file.pem)"; done
 cp "$keys/agent-h1.pem" "$scratch/agent.pem"
-refused 1 "there is a $keys/agent-h1.pem already; --force replaces it" make agent h1
+refused 1 "there is a $keys/agent-h1.pem exists exists exists already; --force replaces it" make agent h1
 cmp "$scratch/agent.pem" "$keys/agent-h1.pem" || fail "make changed a certificate without --force"
 wants 0 "$BANYAN" keys make agent h1 --force
 cmp -s "$scratch/agent.pem" "$keys/agent-h1.pem" && fail "--force made nothing new"
@@ -161,14 +161,14 @@ refused 1 "the new authority is made, but its list is not; remove that: $revokin
 export BANYAN_KEYS=$keys
 
 # These are typing mistakes of users.
-refused 2 'name an action: init, make, show, renew, revoke, job or rotate'
+refused 2 'no action: give init, make, show, renew, revoke, job or rotate'
 refused 2 '"shw" is not one of init, make, show, renew, revoke, job and rotate; did you mean "show"\?' shw
-refused 2 'revoke wants a name, such as' revoke
-refused 2 'make wants a role and a name, such as `banyan keys make agent host7`' make agent
+refused 2 'revoke needs a name, such as' revoke
+refused 2 'make needs a role and a name, such as `banyan keys make agent host7`' make agent
 refused 1 '"agnt" is not a role; .* did you mean "agent"\?' make agnt h1
 refused 1 '"../h1" cannot be a name: ' make agent ../h1
 refused 1 '"-h1" cannot be a name: ' make agent -- -h1
 refused 1 '"a,IP:1.2.3.4" is neither an IP address nor a host' make agent h1 --force -a a,IP:1.2.3.4
 refused 2 'show does not take "h1"' show h1
-refused 2 '\-\-force means nothing to show' show --force
+refused 2 '\-\-force has no effect on show' show --force
 refused 2 '\-\-days is 0, must be' make agent h1 --days 0

@@ -46,19 +46,19 @@ grep -q 'capacity": 1e-300' "$scratch/backbone.json" || fail "the backbone has n
 refused 1 'backbone.json: links\[0\].capacity: is 1e-300 bit/s' plan "$scratch/backbone.json"
 refused 1 'backbone.json: links\[0\].capacity: is 1e-300 bit/s' simulate "$scratch/backbone.json"
 refused 1 'backbone.json: links\[0\].capacity: is 1e-300 bit/s' simulate "$scratch/backbone.json" --builtin ring --no-bound
-refused 2 'which topology\? Give a file, or a text such as star:4; usage: banyan simulate TOPOLOGY' simulate
-refused 2 'which topology\? Give a file, or a text such as star:4; usage: banyan lab TOPOLOGY' lab
+refused 2 'no topology: give a file, or a text such as star:4; usage: banyan simulate TOPOLOGY' simulate
+refused 2 'no topology: give a file, or a text such as star:4; usage: banyan lab TOPOLOGY' lab
 refused 2 '\-\-chunk is 0, must be 1 byte or more' simulate star:4 --chunk 0
 
 # These are names and numbers of plan.
 refused 2 '\-\-ranks names nodes of the topology, which has no "h9"; its first node is h0' plan star:4 --ranks h9
 # Options without effect are not passed over.
-refused 2 '\-\-trees has an effect on plans for a topology alone' plan --builtin ring -n 4 -k 2
-refused 2 '\-\-explain has an effect on plans for a topology alone' plan -n 4 --explain
-refused 2 '\-\-collective has an effect on --schedule RANK and --explain alone' plan star:4 --collective broadcast
-refused 2 '\-\-root has an effect on --schedule RANK and --explain alone' plan star:4 --root 9
+refused 2 '\-\-trees only affects plans for a topology' plan --builtin ring -n 4 -k 2
+refused 2 '\-\-explain only affects plans for a topology' plan -n 4 --explain
+refused 2 '\-\-collective only affects --schedule RANK and --explain' plan star:4 --collective broadcast
+refused 2 '\-\-root only affects --schedule RANK and --explain' plan star:4 --root 9
 refused 2 '\-\-ranks: "switch" is a switch; give hosts' plan star:4 --ranks h0,switch
-refused 2 '\-\-helpers: "switch" is a switch that does not add' plan star:4 --helpers switch
+refused 2 '\-\-helpers: "switch" is a switch that does not aggregate' plan star:4 --helpers switch
 refused 2 '\-\-max-height is "0"; it is a number of hops, 1 to' plan star:4 --max-height 0
 refused 2 'or a time with --height-metric delay' plan star:4 --max-height 20ms
 refused 2 '\-\-max-height is "3x"; by delay it is a time' plan star:4 --max-height 3x --height-metric delay
@@ -76,7 +76,7 @@ refused 1 'there is no network to measure between them' run -n 2 -- "$BANYAN" to
 refused 1 'which job to help\? Start the helper with `banyan run --helpers`' helper
 
 # These are hosts, variables and settings of a job.
-refused 2 'no command for the ranks: give one; usage: banyan run' run -n 4
+refused 2 'no command for the ranks: give one, as in `banyan run -n 4 -- ./train`, as in `banyan run -n 4 -- ./train`, as in `banyan run -n 4 -- ./train`; usage: banyan run' run -n 4
 refused 2 'host "a": slots: "x" is not a whole number' run -H b:2,a:x true
 refused 2 '\-x: "BAD NAME=1" is not NAME=VALUE: names have no blanks' run -n 1 -x 'BAD NAME=1' true
 refused 2 '\-x: "=1" is not NAME=VALUE' run -n 1 -x =1 true

@@ -62,7 +62,7 @@ wants 2 "$BANYAN" version surplus
 shows '"surplus" is one argument too many; usage: banyan version \[--json\]$' err
 for option in -np --np --nproc_per_node=2 --log-dir; do
   wants 2 "$BANYAN" run $option 2 -- true
-  shows "^banyan run: ${option%=*} is an option of other programs: give --?[no]" err
+  shows "^banyan run: ${option%=*} is an option of other programs; here it is --?[no]" err
 done
 
 # Every command has the common options. Only errors of a quiet one are left, and a verbose one passes its level on.
@@ -86,7 +86,7 @@ shows '^plan:debug,error$' out
 wants 0 "$BANYAN" run -vvn 2 -- "$BANYAN_BUILD/examples/hello"
 shows '\[rank 1\] net: ' err
 wants 0 env BANYAN_RANKS=2 "$BANYAN" run -n 1 -- "$BANYAN_BUILD/examples/hello"
-shows 'BANYAN_RANKS is no variable' err
+shows 'BANYAN_RANKS is not a variable' err
 wants 0 env BANYAN_RANKS=2 "$BANYAN" run --quiet -n 1 -- "$BANYAN_BUILD/examples/hello"
 [ ! -s "$scratch/err" ] || fail "a quiet command is not: $(cat "$scratch/err")"
 wants 3 "$BANYAN" run -qn 2 -- sh -c 'exit 3'

@@ -71,16 +71,16 @@ refuses() {
   shows "$pattern" err
   [ ! -s "$scratch/out" ] || fail "$* prints to standard output"
 }
-refuses 2 'how many ranks' --builtin ring
+refuses 2 'the number of ranks is missing' --builtin ring
 refuses 2 'there is no built-in plan "rng"; did you mean ring\? There are star' --builtin rng -n 3
 refuses 2 'there is no built-in plan "xyzzy"; there are star' --builtin xyzzy -n 3
-refuses 2 'what is "ring"\? A built-in plan is named with --builtin' ring -n 4
+refuses 2 '"ring" is a built-in plan: give --builtin ring' ring -n 4
 refuses 2 'must be 0 to 2' --builtin star:3 -n 3
 refuses 2 'neither like 2x4 nor like 4,2' --hosts 2x
 refuses 2 'neither like 2x4 nor like 4,2' --hosts 4,,2
 refuses 2 'at least one on each' --hosts 4,0
 refuses 2 'gives 3 ranks, --hosts 4' --hosts 2x2 -n 3
-refuses 2 'more than one of TOPOLOGY, --builtin and --file' --builtin ring --file x
+refuses 2 'TOPOLOGY, --builtin and --file exclude each other' --builtin ring --file x
 refuses 2 'there is no rank 4' --builtin ring -n 4 --schedule 4
 refuses 2 'there is no rank 9' --builtin ring -n 4 --schedule 1 --root 9
 refuses 1 'cannot open plan' --file "$scratch/nothing.json"
@@ -143,10 +143,10 @@ python3 -c 'import json, sys; assert abs(json.load(open(sys.argv[1]))["collectiv
   fail "the JSON of the cluster's explanation"
 # What the plan reaches is no more, and in a star all of it.
 wants 0 "$BANYAN" plan star:4,nic=1g --collective allgather --explain
-shows '^Over this plan it has 1\.33 Gbit/s, 100\.0 % of that' err
+shows '^With this plan it reaches 1\.33 Gbit/s, 100\.0 % of that' err
 for case in ring:5/broadcast torus:3x3/reduce_scatter clos:racks=2,hosts=3,oversub=4/allgather mesh:4/scatter; do
   wants 0 "$BANYAN" plan "${case%/*}" --collective "${case##*/}" --explain
-  shows '^Over this plan it has .* (100\.0|[1-9][0-9]\.[0-9]) % of that' err
+  shows '^With this plan it reaches .* (100\.0|[1-9][0-9]\.[0-9]) % of that' err
 done
 wants 2 "$BANYAN" plan star:4 --collective allgathers --explain
 shows 'allgathers' err

@@ -61,14 +61,14 @@ wants 1 env BANYAN_RANK=1 BANYAN_KEY=x "$hello"
 shows '^hello: .* but only the rank is given' err
 # A misspelt variable is reported once, and an unrelated one is ignored.
 wants 0 env BANYAN_TRANSPROT=tcp BANYAN_MY_OWN=1 "$BANYAN" run -n 2 -- "$hello"
-shows 'BANYAN_TRANSPROT is no variable .*did you mean BANYAN_TRANSPORT\?$' err
+shows 'BANYAN_TRANSPROT is not a variable .*did you mean BANYAN_TRANSPORT\?$' err
 [ "$(wc -l <"$scratch/err")" -eq 1 ] || fail "more than one line on a misspelt variable"
 wants 2 "$BANYAN" run -H localhost:65000,127.0.0.1:65000 -- true
 shows 'more than 65536 slots' err
 wants 2 "$BANYAN" run -n 2 --port-range 21000-21001 -- true
-shows '21000-21001 has 2 ports, but host .* needs 4: 1 for each process, and 2 where they meet' err
+shows '21000-21001 has 2 ports, but host .* needs 4: 1 for each process, and 2 for the meeting point' err
 wants 2 "$BANYAN" run -H localhost:1,far.example:1 --port-range 21000-21002 -- true
-shows 'host localhost needs 4: 1 for each process, and 3 where they meet' err
+shows 'host localhost needs 4: 1 for each process, and 3 for the meeting point' err
 # A range with as many ports as are needed, soon after other jobs: connections of theirs are not gone yet. No rank takes
 # the port where they meet before rank 0 listens there.
 low=$((22001 + $$ % 1000 * 8))
@@ -133,7 +133,7 @@ wants 2 "$BANYAN" run -H -oProxyCommand=x -- true
 wants 2 "$BANYAN" run -H 'a;b' -- true
 shows '"a;b" is not a host' err
 wants 2 "$BANYAN" run -- true
-shows 'how many ranks' err
+shows 'the number of ranks is missing' err
 wants 2 "$BANYAN" run -n 1 --port-range 9-3 -- true
 wants 1 "$BANYAN" run -n 1 --iface nonesuch0 -- true
 shows 'nonesuch0' err
@@ -175,7 +175,7 @@ for hosts in localhost:3 localhost:2,127.0.0.1:2; do
   [ "$(cat "$scratch/out" "$scratch/err" | wc -l)" -eq 1 ] || fail "a missing command is reported more than once"
 done
 wants 126 "$BANYAN" run -n 1 -- "$scratch"
-shows "cannot run $scratch: Permission denied: it is a folder; name a program$" err
+shows "cannot run $scratch: Permission denied: it is a folder; give a program$" err
 wants 124 "$BANYAN" run -n 2 --timeout 0.3 -- sleep "$odd"
 shows 'not done after 0.3 s' err
 # A process that ignores SIGTERM is killed.

@@ -46,7 +46,7 @@ shows '--max 1 is less than the 2 processes' err
 wants 2 "$BANYAN" run -n 2 --preempt-command true -- true
 shows '--preempt-command needs --min' err
 wants 2 "$BANYAN" run -n 2 --restarts 1 --helpers 1 -- true
-shows '--helpers and --servers cannot be had' err
+shows '--helpers and --servers cannot be combined' err
 wants 2 "$BANYAN" run --slurm -- true
 shows 'no Slurm allocation' err
 wants 2 env SLURM_JOB_NODELIST='n[1-' SLURM_TASKS_PER_NODE=1 "$BANYAN" run --slurm -- true
@@ -55,7 +55,7 @@ wants 1 "$sum" 30
 shows "needs the job's key: start it with .banyan run., or generate one" err
 
 wants 2 "$BANYAN" run -n 3 --min 2 --port-range 21000-21010 -- true
-shows '^banyan run: --port-range 21000-21010 has 11 ports, but host .* needs 14: 4 for each process, and 2 where they meet' err
+shows '^banyan run: --port-range 21000-21010 has 11 ports, but host .* needs 14: 4 for each process, and 2 for the meeting point' err
 wants 2 "$BANYAN" run -H a:1,b:4 -n 1 --max 3 --port-range 21000-21010 -- true
 shows 'has 11 ports, but host b needs 12' err
 
@@ -63,8 +63,8 @@ shows 'has 11 ports, but host b needs 12' err
 wants 3 "$BANYAN" run -n 2 --restarts 2 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 3; exec sleep $odd"
 shows '^banyan run: rank 1 on host .*: exit code 3: started again, 1 of 2 restarts$' err
 shows '^banyan run: rank 1 on host .*: exit code 3: started again in 500 ms, 2 of 2 restarts$' err
-shows '^banyan run: rank 1 on host .*: exit code 3: not started again, all of 2 restarts are used$' err
-shows '^banyan run: 1 of at least 2 processes are left \(--min\): ending the job$' err
+shows '^banyan run: rank 1 on host .*: exit code 3: not started again, since all 2 restarts are used$' err
+shows '^banyan run: 1 processes are left, fewer than --min 2: ending the job$' err
 left 0
 wants 0 "$BANYAN" run -n 2 --restarts 1 -- sh -c 'echo "$BANYAN_RANK:${BANYAN_LAUNCHER##*:}"; case $BANYAN_LAUNCHER in
     *:1:0) kill -9 $$ ;;
@@ -141,7 +141,7 @@ wants 0 "$BANYAN" run -H a:2,refused:2 --min 2 -- "$sum" 5
 shows '^banyan run: host refused: could not be reached' err
 counts 2 'done as rank [01] of 2$' out
 wants 1 "$BANYAN" run -H a:2,refused:2 --min 3 -- "$sum" 5
-shows '^banyan run: 2 of at least 3 processes are left' err
+shows '^banyan run: 2 processes are left, fewer than --min 3' err
 
 # --- hosts come and go
 printf 'a:2\n' >"$scratch/hosts"
@@ -156,7 +156,7 @@ comes has 'rank 0 on host a has left$' err || fail "rank 0 has not left"
 counts 2 '^\[[01]\] left at step ' out
 comes has '^banyan run: 2 more processes on host b$' err
 printf 'b:4 c\n' >"$scratch/hosts"
-comes has 'the hosts stay as they are: .*hosts:1: ' err || fail "the mistake is not reported"
+comes has 'the hosts remain as before: .*hosts:1: ' err || fail "the mistake is not reported"
 # All leave on SIGUSR1.
 comes has '^\[[0-9]\] rank 3 of 4$' out || fail "no second group of 4"
 kill -USR1 "$job"

@@ -125,9 +125,9 @@ echo 'print(1)' >script.py
 wants 126 "$BANYAN" run -n 2 -- ./script.py
 shows 'cannot run ./script.py: Permission denied: it is not executable; chmod \+x it, or name what runs it, as in: python3 FILE$' err
 wants 127 "$BANYAN" run -n 2 -- no-such-command
-shows 'cannot run no-such-command: No such file or directory: it is in no folder of PATH$' err
+shows 'cannot run no-such-command: No such file or directory: it is not in PATH$' err
 wants 127 "$BANYAN" run -n 2 -- script.py
-shows 'cannot run script.py: .*: it is in no folder of PATH; write ./ before it for the one in this folder$' err
+shows 'cannot run script.py: .*: it is not in PATH; write ./ in front of it for the one in this folder$' err
 # As in labs, "banyan" is this program where there is no other one.
 wants 0 env PATH=/usr/bin:/bin "$BANYAN" run -n 2 -o raw -- banyan --version
 [ "$(grep -c '^banyan [0-9]' out)" -eq 2 ] || fail "banyan was not run twice"

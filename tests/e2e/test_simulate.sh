@@ -11,7 +11,7 @@ shows '^ +4 MiB +50\.3 ms +667 Mbit/s +1 Gbit/s +100\.0 %$' out
 shows '^  h0 +-> switch +6 MiB +100 %  \|(█)+\|$' out
 
 # A note below the times explains what they include.
-shows '^  Times are of one call on an idle network, in chunks of 32 KiB, with delays' out
+shows '^  Times are for one call on an idle network, in chunks of 32 KiB, with delays' out
 shows 'Without headers \(TCP, Ethernet: x 1\.046\) and the work of hosts,$' out
 wants 0 "$BANYAN" simulate star:4,nic=1g --builtin ring --sizes 4M --chunk 64K --chunk-cost 20us
 shows '^  Times are .*, in chunks of 64 KiB,' out

@@ -11,7 +11,7 @@ examples=$BANYAN_SOURCE/examples/topologies
 wants 2 "$BANYAN" lab star:4 --switches user -- true
 shows 'no switch of the topology adds' err
 wants 2 "$BANYAN" lab "$examples/adding-1.json" --server w0 -- true
-shows '--server places the servers' err
+shows '--server selects hosts for servers' err
 wants 2 "$BANYAN" lab "$examples/adding-1.json" --switches user --server s0 -- true
 shows 'which has no "s0"' err
 wants 2 "$BANYAN" lab "$examples/adding-1.json" --switches xdp --mtu 9000 -- true

@@ -176,7 +176,7 @@ static void test_host_files(void **state) {
       {"x@a user=me\n", NULL, ":1: the user of x@a is given twice"},
       {"a user=-oProxyCommand\n", NULL, ":1: \"-oProxyCommand@a\" is not a host"},
       {"node[1-\n", NULL, ":1: \"node[1-\" is no list of hosts such as node[1-3,7],gpu2"},
-      {"node[0-4096]\n", NULL, ":1: [0-4096] are more than 4096 hosts, which are the most"},
+      {"node[0-4096]\n", NULL, ":1: [0-4096] stands for more than 4096 hosts, the largest number"},
       {"a,\n", NULL, ":1: \"\" is no list"},
       {"\n# nothing\n", NULL, " names no host"},
       {"", NULL, " names no host"},
@@ -654,7 +654,7 @@ static void test_reach(void **state) {
   assert_string_equal(address, "127.0.0.3");
   snprintf(places, sizeof places, "127.0.0.1:%d,127.0.0.1:%d#%s", ports.root, others.answers, own);
   assert_status(by_root_reach(places, address), BANYAN_ERR_CONNECT);
-  assert_non_null(strstr(banyan_error_text(), "somebody else answers there"));
+  assert_non_null(strstr(banyan_error_text(), "another process answers there"));
   assert_status(by_root_reach("127.0.0.1:1", address), BANYAN_ERR_PROTOCOL);
   kill(right, SIGKILL);
   kill(wrong, SIGKILL);

@@ -263,7 +263,7 @@ static void test_restarts(void **state) {
   tick(w, BY_SECOND);
   by_supervisor_ended(w->supervisor, 2, 3 << 8, w->now);
   expect(w, "");
-  expect_line(w, "rank 2 on host b: exit code 3: not started again, all of 2 restarts are used");
+  expect_line(w, "rank 2 on host b: exit code 3: not started again, since all 2 restarts are used");
   leave_well(w, 0);
   leave_well(w, 1);
   finish(w, 0);
@@ -295,7 +295,7 @@ static void test_too_few(void **state) {
   expect(w, "dead 1 a0;dead 2 a0;");
   by_supervisor_ended(w->supervisor, 1, 4 << 8, w->now);
   expect(w, "dead 2 b0;end 4;");
-  expect_line(w, "1 of at least 2 processes are left (--min): ending the job");
+  expect_line(w, "1 processes are left, fewer than --min 2: ending the job");
   die(w, 2, SIGTERM);
   finish(w, 128 + SIGTERM);
 }
@@ -305,7 +305,7 @@ static void test_waits_for_hosts(void **state) {
   struct world *w = form(2, (struct by_supervisor_options){.may_grow = true});
   by_supervisor_lost(w->supervisor, 1, w->now); /* which proves nothing */
   expect(w, "");
-  expect_line(w, "1 of at least 2 processes are left (--min): the job ends unless there are more within 60 s");
+  expect_line(w, "1 processes are left, fewer than --min 2: the job ends unless others join within 60 s");
   tick(w, 59 * BY_SECOND);
   by_supervisor_add(w->supervisor, "c", w->now);
   tick(w, BY_SECOND);
@@ -342,7 +342,7 @@ static void test_over(void **state) {
   assert_true(by_supervisor_waits(w->supervisor));
   assert_int_equal(by_supervisor_next(w->supervisor), w->now + 5 * BY_SECOND);
   tick(w, 5 * BY_SECOND);
-  expect_line(w, "rank 2 on host b is ended: the others have done without it");
+  expect_line(w, "rank 2 on host b is terminated: the others continue without it");
   finish(w, 0);
 }
 

@@ -36,7 +36,7 @@ static void show_head(const json_t *status) {
          by_status_text(status, "version"), by_print_seconds(by_json_number(status, "seconds"), up), reports,
          by_plural(reports), by_json_number(counters, "refused"));
   if (!manager)
-    printf("no manager: classes are decided from what this host sends\n");
+    printf("no manager: classes depend on what this host sends\n");
   else
     printf("manager %s: %s for %s%s%s\n", by_status_text(manager, "address"),
            is_true(manager, "connected") ? "connected" : "not connected",
@@ -168,20 +168,21 @@ static const struct by_option options[] = {
 static const struct by_command command = {
     .name = "banyan agent",
     .usage = "[--manager HOST:PORT] | status [--json]",
-    .about = "Represents this host in a cluster. Ranks connect to it automatically. It reports\n"
-             "them and the use of the network to the manager, and passes plans and priority\n"
-             "classes to the ranks. Without a manager it assigns classes to this host's jobs\n"
-             "alone: the first iterations of a job have priority, then jobs with the least\n"
-             "left to send, or, if a job has not announced its length, the least sent.\n"
+    .about = "Represents this host in a cluster. Ranks connect to it automatically. It\n"
+             "reports them and the use of the network to the manager, and passes plans and\n"
+             "priority classes to the ranks. Without a manager it assigns classes on its own,\n"
+             "to this host's jobs: a job's first iterations have priority, then jobs with the\n"
+             "least left to send, or, if they have not announced their length, with the least\n"
+             "sent so far.\n"
              "\n"
              "As root (CAP_NET_ADMIN) it configures the host's queues, so that classes take\n"
-             "effect, and removes them when it exits. Without this privilege it logs that, and\n"
-             "continues. It starts helpers and servers where the manager requests them. It\n"
-             "sends and receives LLDP (CAP_NET_RAW), so that the manager knows how hosts are\n"
-             "linked.\n"
+             "effect, and removes them when it exits. Without this privilege it logs a\n"
+             "message and continues. It starts helpers and servers where the manager requests\n"
+             "them. It sends and receives LLDP (CAP_NET_RAW), so that the manager knows how\n"
+             "hosts are linked.\n"
              "\n"
-             "It stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away they\n"
-             "continue, and they reconnect when it is back. It reads a changed certificate,\n"
+             "It runs until SIGTERM or SIGINT. Jobs never wait for it: while it is down they\n"
+             "continue, and they reconnect after its restart. It reads a changed certificate,\n"
              "key or ca.crl within 10 s, or at once on SIGHUP.\n"
              "\n"
              "`banyan agent status` shows the state of this host's agent.\n"
@@ -277,7 +278,7 @@ int by_cli_agent(int argc, char **argv) {
   *socket = text_or(*socket, "BANYAN_AGENT", AGENT_SOCKET);
   if (!strcmp(*socket, "off")) *socket = AGENT_SOCKET; /* "off" is meant for jobs. */
   if (operands.count && strcmp(operands.items[0], "status") != 0)
-    return by_options_misuse(&command, "\"%s\" is nothing to do; there is status", operands.items[0]);
+    return by_options_misuse(&command, "unknown action \"%s\"; the only one is status", operands.items[0]);
   if (operands.count) return by_command_end(&command, show_status(*socket, asked.json));
   if (asked.json) return by_options_misuse(&command, "--json is for `banyan agent status`");
   if (check_options(&asked) != BANYAN_OK) return by_command_misused(&command);

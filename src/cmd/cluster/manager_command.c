@@ -29,36 +29,39 @@ enum { MAX_QUEUES = 8 };
 #define VALUES struct manager_options
 
 static const struct by_option options[] = {
-    BY_FLAG("trust-topology", 0, server.trust, "use TOPOLOGY also if it contradicts what agents report"),
+    BY_FLAG("trust-topology", 0, server.trust, "use TOPOLOGY even if agents' reports contradict it"),
     BY_TEXT("listen", 'l', listen, "ADDRESS:PORT",
             "where agents and ranks connect; default: port 7650 of\nall addresses"),
     BY_TEXT("keys", 'k', keys, "FOLDER",
             "folder with the manager's certificate (BANYAN_KEYS); see\n`banyan keys --help`"),
     BY_TEXT("name", 0, name, "NAME", "name of the certificate, if the folder has those of several\nmanagers"),
-    BY_TEXT("state", 0, server.state, "FILE", "its state, for a restart; default\n" STATE_FILE),
+    BY_TEXT("state", 0, server.state, "FILE", "file for its state, which survives a restart; default\n" STATE_FILE),
     BY_SECONDS("interval", 0, server.manager.interval, "TIME", "time between reports of an agent; default 2 s"),
     BY_SECONDS("replan", 0, server.manager.replan, "TIME", "time after which each job is planned again; default 60 s"),
     BY_INT("replan-iterations", 0, iterations, "N", 0, 1L << 40,
            "number of iterations after which a job is also planned again;\ndefault: no limit"),
-    BY_INT("gain", 0, gain, "PERCENT", 0, 1000, "gain in throughput for which a job changes its plan; default\n5"),
+    BY_INT("gain", 0, gain, "PERCENT", 0, 1000,
+           "smallest gain in throughput for which a job changes its plan;\ndefault 5"),
     BY_TEXT("helpers", 0, server.manager.helpers, "HOST,HOST,...",
-            "hosts that may run helpers for other jobs, among those that\noffer it: names, none, or all (default)"),
+            "hosts on which helpers for other hosts' jobs may be started,\nunless their agents have --no-helpers: "
+            "names, none, or all\n(default)"),
     BY_TEXT("servers", 0, server.manager.servers, "HOST,HOST,...",
-            "hosts that may run servers of trees through switches, among\nthose that offer it: names, none, or all "
-            "(default)"),
+            "hosts on which servers of trees through switches may be started,\nunless their agents have --no-servers: "
+            "names, none, or all\n(default)"),
     BY_TEXT("ways", 0, ways, "WAY,WAY,...",
             "what plans may use: ring, tree, helpers, switches; default:\nall of them. Jobs may use fewer "
             "(BANYAN_PLANNER)"),
     BY_TEXT("tree-penalty", 0, penalty, "PART",
-            "a plan gets a tree more only if it becomes faster by this\npart; default 0.01 (BANYAN_PLANNER)"),
+            "relative gain for which a plan gets one more tree; default 0.01\n(BANYAN_PLANNER)"),
     BY_INT("steps", 0, steps, "N", 1, BY_EMBED_MAX_STEPS,
-           "the weights of trees are multiples of 1/N at the finest;\ndefault 16 (BANYAN_PLANNER)"),
+           "smallest step of trees' weights, 1/N; default 16\n(BANYAN_PLANNER)"),
     BY_INT("trees", 0, trees, "N", 1, BY_CLUSTER_TREES,
-           "most trees of a plan for one size of buffers; default 8\n(BANYAN_PLANNER)"),
+           "largest number of trees of a plan for one buffer size; default 8\n(BANYAN_PLANNER)"),
     BY_INT("queues", 0, queues, "N", 1, MAX_QUEUES,
-           "divide each tree through switches into N, so that N cores of\na switch in user space share it; default 1"),
+           "split each tree through switches into N, which N cores of a\nuser-space switch process in parallel; "
+           "default 1"),
     BY_FLAG("replace-plans", 0, server.manager.replaces,
-            "replace plans that users set, too; default: only those of\njobs with BANYAN_REPLACE_PLAN=1"),
+            "also replace plans that users set; default: only those of jobs\nwith BANYAN_REPLACE_PLAN=1"),
     BY_INT("first-iterations", 0, first, "N", 0, 1L << 40,
            "number of a job's first iterations in the highest class;\ndefault 10"),
     BY_BYTES("threshold", 0, server.manager.rules.threshold, "BYTES",
@@ -83,24 +86,26 @@ static const struct by_command command = {
     .usage = "[TOPOLOGY] [--listen ADDRESS:PORT] [--keys FOLDER] [--state FILE]",
     .about = "Manages a cluster. The agents of its hosts (`banyan agent`) report which jobs\n"
              "run and how much of each link is in use. The manager gives each job trees that\n"
-             "fit the capacity that others leave, and a priority class that is the same on all\n"
-             "its hosts.\n"
+             "fit the capacity that others leave, and a priority class that is the same on\n"
+             "all its hosts.\n"
              "\n"
-             "Agents report how hosts and switches are linked (LLDP), and the manager composes\n"
-             "the topology from that. Or TOPOLOGY names it, a file or a short text, as for\n"
-             "`banyan topo`; then it counts, and agents are identified by the names of its\n"
-             "nodes. If agents contradict it at the beginning, the manager lists the differences\n"
-             "and ends. Peers without a certificate of the cluster are rejected.\n"
+             "Agents report how hosts and switches are linked (LLDP), and the manager\n"
+             "composes the topology from that. If TOPOLOGY is given, a file or a short text\n"
+             "as for `banyan topo`, the manager uses that instead, and identifies agents by\n"
+             "the names of its nodes. If agents' reports contradict it at the start, the\n"
+             "manager lists the differences and exits. Peers without a certificate of the\n"
+             "cluster are rejected.\n"
              "\n"
-             "It stays until SIGTERM or SIGINT. Jobs never wait for it: while it is away, also\n"
-             "after it was killed, they continue with their plans. When it is back, it agrees\n"
-             "with their agents within an interval.\n"
+             "It runs until SIGTERM or SIGINT. Jobs never wait for it: while it is down, even\n"
+             "if it was killed, they continue with their plans. After a restart, it is in\n"
+             "step with their agents within one interval.\n"
              "\n"
              "It reads changed certificates, keys and ca.crl within 10 s, or at once on\n"
-             "SIGHUP. Faults in them are logged, and the previous ones stay in use.\n"
+             "SIGHUP. If they have errors, it logs these and continues to use the previous\n"
+             "ones.\n"
              "\n"
-             "Returns 0 when it was terminated by a signal, 1 when it could not start, or when\n"
-             "agents contradict TOPOLOGY.",
+             "Returns 0 when it was terminated by a signal, 1 when it could not start, or\n"
+             "when agents contradict TOPOLOGY.",
     .options = options,
     .max_operands = 1,
 };

@@ -149,11 +149,10 @@ static enum banyan_status ask_manager(struct client *client, json_t **out) {
   if (code) return judge_answer(client, code);
   client->curl.curl_easy_getinfo(client->handle, CURLINFO_RESPONSE_CODE, &status);
   if (status == 401)
-    return by_fail(
-        BANYAN_ERR_AUTH,
-        "the manager at %s wants %s token: give --token-file with the file that the manager's --token-file names, "
-        "which is " BY_MANAGER_TOKEN_FILE " if none is named",
-        client->url, client->headers ? "another" : "its");
+    return by_fail(BANYAN_ERR_AUTH,
+                   "the manager at %s requires %s token: give --token-file with the file that the manager's "
+                   "--token-file names, which is " BY_MANAGER_TOKEN_FILE " if none is named",
+                   client->url, client->headers ? "another" : "its");
   if (status != 200)
     return by_fail(BANYAN_ERR_PROTOCOL, "the server at %s is not a manager (HTTP status %ld)", client->url, status);
   return by_doc_load("the manager's state", by_text_get(&client->answer), client->answer.length, &limits, out);
@@ -384,7 +383,7 @@ static void print_job(const json_t *job) {
   }
   if (json_object_get(job, "lapses_in"))
     printf("; not held by a job, expires in %.0f s", by_json_number(job, "lapses_in"));
-  if (!json_is_true(json_object_get(job, "granted"))) printf("; next hops are looked for");
+  if (!json_is_true(json_object_get(job, "granted"))) printf("; resolving next hops");
   printf("\n");
 }
 

@@ -39,11 +39,11 @@ static const struct by_option options[] = {
            "with --user, threads that share the work, a tree each;\ndefault: as many as cores"),
     BY_INT("cells", 0, cells, "N", 1, MAX_CELLS, "number of cells, 3.4 KiB each; default 4096"),
     BY_WORDS("control", 0, controls, "WHERE",
-             "where it is asked: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 unless "
-             "given. Or PATH: the\nsocket, in place of " BY_SWITCH_SOCKET "; may be\ngiven several times"),
+             "where it accepts requests: ADDRESS[:PORT] for jobs, beside the socket\nfor this machine; PORT is 7613 "
+             "unless given. Or PATH: the\nsocket, in place of " BY_SWITCH_SOCKET "; may be\ngiven several times"),
     BY_TEXT("secret-file", 0, secret_file, "FILE", "file with the secret that jobs need (BANYAN_SWITCH_KEY_FILE)"),
     BY_FLAG("accept-unauthenticated", 0, accept_unauthenticated,
-            "grant cells to jobs with BANYAN_ENCRYPT=off, too, whose\nfragments anybody can forge"),
+            "also grant cells to jobs with BANYAN_ENCRYPT=off, whose\nfragments anybody can forge"),
     BY_TEXT("manager", 'm', manager, "HOST:PORT",
             "the cluster's manager, which plans trees over this switch;\ndefault: none"),
     BY_TEXT("keys", 0, keys, "FOLDER",
@@ -63,21 +63,23 @@ static const struct by_command command = {
              "forwards everything else as before, including jobs without cells.\n"
              "\n"
              "With --user, the machine must forward (net.ipv4.ip_forward=1); the command adds\n"
-             "and removes the routing rules that it needs. With --xdp, the other end of a veth\n"
-             "pair needs an XDP program of its own.\n"
+             "and removes the routing rules that it needs. With --xdp, the other end of a\n"
+             "veth pair needs an XDP program of its own.\n"
              "\n"
-             "With --manager, it reports its cells, its ports and their neighbours (LLDP) to the\n"
-             "manager of the cluster, which then plans trees over it. It needs a certificate of\n"
-             "`banyan keys make agent`. Jobs get its address and secret from the manager; unless\n"
-             "these are given, the secret is made from its private key, and the address is that\n"
-             "by which the manager is reached.\n"
+             "With --manager, it reports its cells, its ports and their neighbours (LLDP) to\n"
+             "the manager of the cluster, which then plans trees over it. It needs a\n"
+             "certificate of `banyan keys make agent`. Jobs get its address and secret from\n"
+             "the manager; unless these are given, the secret is made from its private key,\n"
+             "and the address is that by which the manager is reached.\n"
              "\n"
-             "It reports on standard error when it is ready, and stays until SIGTERM or\n"
-             "SIGINT. It leaves no configuration behind; when it is killed, with --user, routing\n"
-             "rules without effect, which the next one removes. Jobs continue without it: their\n"
-             "servers aggregate. When a switch is restarted, jobs request their cells again.\n"
+             "It reports on standard error when it is ready, and runs until SIGTERM or\n"
+             "SIGINT. It leaves no configuration behind. If it is killed, with --user,\n"
+             "routing rules remain that have no effect and that the next one removes. Jobs\n"
+             "continue without it: their servers aggregate. When a switch is restarted, jobs\n"
+             "request their cells again.\n"
              "\n"
-             "Needs root (CAP_NET_ADMIN, with --xdp CAP_BPF). `banyan status` shows its state.",
+             "Needs root (CAP_NET_ADMIN, with --xdp CAP_BPF). `banyan status` shows its\n"
+             "state.",
     .options = options,
 };
 
@@ -249,7 +251,7 @@ static void note_ready(const struct session *s) {
   struct by_text text = {0};
   by_text_add(&text, "%s: ready: %s, %ld cells, ports ", command.name, s->plane.ops->name, s->asked.cells);
   for (uint32_t i = 0; i < s->n; i++) by_text_add(&text, "%s%u %s", i ? ", " : "", i, s->interfaces[i]);
-  by_text_add(&text, "; asked at %s", by_text_get(&s->places));
+  by_text_add(&text, "; requests at %s", by_text_get(&s->places));
   if (s->agent) by_text_add(&text, "; \"%s\" for the manager at %s", s->host, s->asked.manager);
   by_command_note("%s", by_text_get(&text));
   by_text_fini(&text);

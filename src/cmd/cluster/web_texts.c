@@ -292,7 +292,7 @@ static enum banyan_status serve_routes(struct by_web_page *page, const struct by
   page->certificate_file = o->certificate;
   page->key_file = o->key;
   if (!o->certificate != !o->key)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the page over HTTPS needs a certificate and its key, not one of them");
+    return by_fail(BANYAN_ERR_ARGUMENT, "the page over HTTPS needs both a certificate and its key");
   if (o->key) BY_TRY(read_pair(page, &page->pair));
   BY_TRY(by_token_read_or_make(o->token_file, &token));
   of_web.certificate = page->pair.certificate;
@@ -304,8 +304,8 @@ static enum banyan_status serve_routes(struct by_web_page *page, const struct by
            by_address_print(by_web_get_address(page->web), address));
   if (!by_address_is_loopback(&of_web.at) && !page->pair.key)
     by_warn("web",
-            "%s: the token and all that the page shows cross the network as they are; give it a certificate and "
-            "a key, or listen on 127.0.0.1 and reach it through ssh -L",
+            "%s: the token and everything on the page are sent unencrypted; give it a certificate and a key, or listen "
+            "on 127.0.0.1 and reach it through ssh -L",
             page->url);
   return BANYAN_OK;
 }
@@ -337,7 +337,7 @@ void by_web_page_renew(struct by_web_page *page) {
                  (strcmp(next.certificate, page->pair.certificate) != 0 || strcmp(next.key, page->pair.key) != 0);
   if (changed) status = by_web_renew(page->web, next.certificate, next.key);
   if (status != BANYAN_OK)
-    by_warn("web", "a new certificate is not used, and the one before stays: %s", banyan_error_text());
+    by_warn("web", "a new certificate cannot be used, and the previous one stays in use: %s", banyan_error_text());
   if (changed && status == BANYAN_OK) {
     struct pair before = page->pair;
     page->pair = next;

@@ -66,7 +66,7 @@ static enum banyan_status open_here(int *out) {
 static enum banyan_status make_space(int *out) {
   if (!unshare(CLONE_NEWNET)) return open_here(out);
   if (errno == EPERM)
-    return by_fail(BANYAN_ERR_SYSTEM, "a lab is made of network namespaces, which needs root's rights: use sudo");
+    return by_fail(BANYAN_ERR_SYSTEM, "a lab consists of network namespaces, which only root can create: use sudo");
   return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a network namespace");
 }
 
@@ -90,7 +90,7 @@ static enum banyan_status set_sysctl(const char *name, const char *value) {
   char path[PATH_BYTES];
   int length = snprintf(path, sizeof path, "/proc/sys/%s", name);
   if (length >= (int)sizeof path || strstr(name, "..") || strncmp(name, "net.", 4) != 0)
-    return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is no setting of a network namespace (net.*)", name);
+    return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\" is not a setting of network namespaces (net.*)", name);
   for (char *c = path; *c; c++)
     if (*c == '.') *c = '/';
   return write_file(path, 0, value);
@@ -127,14 +127,14 @@ static enum banyan_status cut_off_in_chroot(void) {
   close(here);
   close(mounts);
   if (cut) return BANYAN_OK;
-  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot keep a host's mounts to itself in a chroot");
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "cannot make a host's mounts private in a chroot");
 }
 
 /* Makes later mounts visible to this process and its children only. */
 static enum banyan_status cut_off(void) {
   if (!mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL)) return BANYAN_OK;
   if (errno == EINVAL) return cut_off_in_chroot();
-  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot keep a host's mounts to itself");
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot make a host's mounts private");
 }
 
 /* Sets the host name `host`, /etc/hosts to `hosts` and /sys to the space's devices, for this process only. The process
@@ -227,8 +227,8 @@ static enum banyan_status set_sysctls(const struct by_lab *lab) {
   if (!lab->layout->ipv6) (void)set_sysctl("net.ipv6.conf.default.disable_ipv6", "1");
   if (*congestion && set_sysctl("net.ipv4.tcp_congestion_control", congestion))
     return by_fail(BANYAN_ERR_SYSTEM,
-                   "this machine does not let namespaces use \"%.32s\" for TCP: name it in "
-                   "net.ipv4.tcp_allowed_congestion_control, or ask for another, as \"reno\"",
+                   "namespaces of this machine may not use \"%.32s\" for TCP: add it to "
+                   "net.ipv4.tcp_allowed_congestion_control, or choose another one, such as \"reno\"",
                    congestion);
   for (const char *const *s = lab->options->sysctls; s && *s; s++) BY_TRY(set_asked(*s));
   return BANYAN_OK;
@@ -245,7 +245,7 @@ static enum banyan_status go_to(struct by_lab *lab, uint32_t space) {
 static enum banyan_status go_home(struct by_lab *lab, enum banyan_status status) {
   by_netlink_close(&lab->netlink);
   if (lab->home < 0 || !setns(lab->home, CLONE_NEWNET) || status) return status;
-  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot return to the network namespace I came from");
+  return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot return to the original network namespace");
 }
 
 static enum banyan_status make_spaces(struct by_lab *lab) {
@@ -563,7 +563,7 @@ static enum banyan_status read_space(struct by_lab *lab, uint32_t space, struct 
 static enum banyan_status add_relayed(const struct by_lab *lab, struct by_lab_traffic *out) {
   if (lab->relay && !by_relay_lives(lab->relay))
     return by_fail(BANYAN_ERR_SYSTEM,
-                   "the process that delays packets has ended; links with delay carried nothing more");
+                   "the process that delays packets has ended; since then links with delay have carried nothing");
   for (uint32_t k = 0; k < lab->n_relayed; k++)
     for (uint32_t end = 0; end < 2; end++) out[2 * lab->relayed[k] + end].drops += lab->relay_lost[2 * k + end];
   return BANYAN_OK;

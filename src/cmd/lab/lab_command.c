@@ -229,7 +229,7 @@ struct lab_options {
 
 static const struct by_option options[] = {
     BY_TEXT("scale", 0, scale, "F", "multiply all rates by this, \"1/100\", for fast networks on a\nslow machine"),
-    BY_FLAG("whole", 0, lab.whole, "give links their entire capacity; default: what others leave\nof it"),
+    BY_FLAG("whole", 0, lab.whole, "give links their entire capacity; default: what others leave\nunused"),
     BY_FLAG("plain", 0, lab.plain, "ignore delay and loss"),
     BY_INT("per-host", 'n', jobs.per_host, "N", 1, MAX_PER_HOST, "ranks on each host that takes part; default 1"),
     BY_TEXT("plan", 'p', jobs.plan, "PLAN",
@@ -243,33 +243,30 @@ static const struct by_option options[] = {
         "congestion", 0, lab.congestion, "NAME",
         "congestion control of TCP on the hosts; default reno, which\nevery machine has; \"\": this machine's default"),
     BY_WORDS("sysctl", 0, sysctls, "NAME=VALUE", "a net.* setting for every host and switch"),
-    BY_INT("mtu", 0, lab.mtu, "BYTES", BY_LAB_MIN_MTU, BY_LAB_MAX_MTU, "of an IP packet; default 1500"),
-    BY_FLAG("ipv6", 0, lab.ipv6, "addresses of IPv6 alone; default: of IPv4 alone"),
-    BY_SECONDS("burst", 0, lab.burst, "TIME", "what an idle link passes at once; default 1 ms"),
+    BY_INT("mtu", 0, lab.mtu, "BYTES", BY_LAB_MIN_MTU, BY_LAB_MAX_MTU, "largest size of an IP packet; default 1500"),
+    BY_FLAG("ipv6", 0, lab.ipv6, "use IPv6 only; default: IPv4 only"),
+    BY_SECONDS("burst", 0, lab.burst, "TIME", "burst that an idle link passes at once; default 1 ms"),
     BY_SECONDS("queue", 0, lab.queue, "TIME", "size of a link's queue, 256 KiB at least; default 50 ms"),
     BY_FLAG("fifo", 0, lab.fifo, "acknowledgements of TCP wait behind data; default: they\novertake data"),
     BY_FLAG("tos", 0, lab.by_tos,
-            "links have a queue for each class of ToS, as hosts under\n`banyan agent` do and switches can: higher "
-            "classes first, 5 %\nfor each"),
-    BY_WORDS(
-        "job", 0, texts, "\"NAME [SETTING...]: COMMAND\"",
-        "a job beside others, in place of the command; may be\nrepeated. Settings: from=TIME and until=TIME after the "
-        "start,\nhosts=HOST,..., ranks=N on each host, plan=PLAN"),
-    BY_FLAG("cluster", 0, clustered,
-            "run a cluster's manager and an agent on every host; jobs\nare planned by the manager"),
+            "give links a queue for each ToS class, as `banyan agent` does on\nhosts: higher classes first, at least 5 "
+            "% for each"),
+    BY_WORDS("job", 0, texts, "\"NAME [SETTING...]: COMMAND\"",
+             "a job, instead of the one command; may be repeated. Settings:\nfrom=TIME and until=TIME after the start, "
+             "hosts=HOST,...,\nranks=N on each host, plan=PLAN"),
+    BY_FLAG("cluster", 0, clustered, "run a cluster's manager, which plans for the jobs, and an agent\non every host"),
     BY_TEXT("manager", 0, cluster.manager, "HOST",
             "with --cluster: host of the manager; default: the first that\ntakes no part in jobs, else the first"),
     BY_TEXT("manager-options", 0, cluster.more, "\"OPTION...\"", "with --cluster: options of `banyan manager`"),
     BY_FLAG("tell-topology", 0, cluster.tells,
-            "with --cluster: give the manager the topology; default: it\ncomposes it from reports if all switches "
-            "report"),
+            "with --cluster: give the manager the topology; default: the\nmanager derives it from agents' reports if "
+            "all switches report"),
     BY_TEXT("http", 0, cluster.http, "ADDRESS:PORT",
             "with --cluster: where this machine reaches the manager's\npage; default 127.0.0.1 and any port"),
-    BY_WORDS(
-        "at", 0, events, "\"TIME EVENT\"",
-        "what happens so long after the start; may be repeated. Events:\nrate A B RATE: the link between A and B "
-        "carries RATE; kill or\nstart, and switch, agent or manager, and its node; kill\nserver or helper, and its "
-        "host"),
+    BY_WORDS("at", 0, events, "\"TIME EVENT\"",
+             "an event at this time after the start; may be repeated. Events:\nrate A B RATE, after which the link "
+             "between A and B carries\nRATE; kill or start, with switch, agent or manager and its node;\nkill, with "
+             "server or helper and its host"),
     BY_WORDS("env", 'x', jobs.environment, "NAME[=VALUE]", "an environment variable for the ranks; may be repeated"),
     BY_CHOICE("output", 'o', jobs.output, BY_OUTPUT_CHOICES,
               "prefix: \"[host] \" before every line; rank0: rank 0's standard\noutput unchanged, everything else with "
@@ -297,16 +294,16 @@ static const struct by_command command = {
              "TOPOLOGY is a file, or a short text such as \"star:4,nic=500m\". \"banyan\" as the\n"
              "command means this program. Without --plan, --switches and BANYAN_PLAN, jobs\n"
              "plan for the topology as it is built. Hosts of a plan's helpers run `banyan\n"
-             "helper`, and hosts of its servers `banyan server`. Nothing of the lab remains\n"
-             "when it ends, however it ends.\n"
+             "helper`, and hosts of its servers `banyan server`. The lab removes everything\n"
+             "that it created, even if it is killed.\n"
              "\n"
-             "With --job there are several jobs, each a shell command, that come and go. With\n"
-             "--cluster, a manager plans for them.\n"
+             "With --job there are several jobs, each a shell command, which start and end\n"
+             "when they are told to. With --cluster, a manager plans for them.\n"
              "\n"
              "Returns the exit code of the rank that failed first, as `banyan run` does.",
     .options = options,
     .min_operands = 1,
-    .missing = "which topology? Give a file, or a text such as star:4",
+    .missing = "no topology: give a file, or a text such as star:4",
     .max_operands = -1,
     .last_operand = 2,
 };
@@ -351,13 +348,13 @@ static enum banyan_status check_switches(struct session *s) {
   bool adds = false;
   for (uint32_t v = 0; v < t->n_nodes; v++) adds |= t->nodes[v].kind == BY_NODE_SWITCH && t->nodes[v].aggregates;
   if (asked->switches >= 0 && !adds)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--switches: no switch of the topology adds; give those that do "
-                                        "\"aggregates\": true");
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "--switches: no switch of the topology aggregates; mark those that do with \"aggregates\": true");
   if (asked->clustered && asked->switches < 0 && adds) asked->switches = BY_LAB_SWITCHES_USER;
   asked->jobs.placed = asked->switches >= 0 && !asked->clustered;
   if (asked->jobs.servers && (!asked->jobs.placed || asked->jobs.plan))
-    return by_fail(BANYAN_ERR_ARGUMENT, "--server places the servers of the plan that --switches makes%s",
-                   asked->jobs.plan   ? "; yours has its own"
+    return by_fail(BANYAN_ERR_ARGUMENT, "--server selects hosts for servers of the plan that --switches makes%s",
+                   asked->jobs.plan   ? "; the plan given has its own"
                    : asked->clustered ? "; here the manager plans"
                                       : "");
   asked->lab.xdp = asked->switches == BY_LAB_SWITCHES_XDP;
@@ -402,7 +399,8 @@ static enum banyan_status check_options(struct session *s) {
     BY_TRY(by_lab_event_parse(asked->events.items[i], s->topology, event));
     event->rate *= asked->lab.scale;
     if (event->kind == BY_LAB_RATE && by_check_rate(event->rate) != BANYAN_OK)
-      return by_fail(BANYAN_ERR_ARGUMENT, "--at, scaled: \"%.64s\" %s", asked->events.items[i], banyan_error_text());
+      return by_fail(BANYAN_ERR_ARGUMENT, "--at: with --scale, the rate in \"%.64s\" %s", asked->events.items[i],
+                     banyan_error_text());
   }
   BY_TRY(by_lab_layout_make(s->topology, &asked->lab, &s->layout));
   forget_interfaces(s);
@@ -446,8 +444,8 @@ static void warn_of_speed(const struct session *s) {
     for (int end = 0; end < 2; end++) max = fmax(max, s->layout.wires[i].rate[end]);
   if (max <= max_rate) return;
   double scale = pow(10, ceil(log10(max / max_rate)));
-  by_command_note("%s: links of %s are more than one machine carries with all hosts on it; --scale 1/%.0f makes %s",
-                  command.name, by_print_rate(max, text[0]), scale, by_print_rate(max / scale, text[1]));
+  by_command_note("%s: one machine with all hosts cannot carry links of %s; --scale 1/%.0f makes them %s", command.name,
+                  by_print_rate(max, text[0]), scale, by_print_rate(max / scale, text[1]));
 }
 
 /* Makes a secret for switches and ranks, unless the user has given one. Jobs that a manager plans get the switches'

@@ -33,7 +33,7 @@ static enum banyan_status parse_rate(const char *text, const char *rest, const s
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "\"%.64s\" is not TIME rate NODE NODE RATE, such as \"20s rate leaf0 spine0 10m\"", text);
   BY_TRY(by_parse_rate(rate, &out->rate));
-  if (!(out->rate > 0)) return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\": a link must carry something", text);
+  if (!(out->rate > 0)) return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\": the rate must be more than 0", text);
   uint32_t from = by_topology_find(t, a), to = by_topology_find(t, b);
   if (from != UINT32_MAX && to != UINT32_MAX && find_link(t, from, to, &out->link)) return BANYAN_OK;
   return by_fail(BANYAN_ERR_ARGUMENT, "\"%.64s\": the topology has no link between \"%.64s\" and \"%.64s\"", text, a,

@@ -64,10 +64,11 @@ static enum banyan_status limit_node(struct by_lab_layout *l, const struct by_la
   if (sum[0] <= out && sum[1] <= in) return BANYAN_OK;
   if (node->kind == BY_NODE_SWITCH)
     return by_fail(BANYAN_ERR_TOPOLOGY,
-                   "switch \"%s\" has a limit below the sum of its links, which the lab cannot build: put it on links",
+                   "the capacity of switch \"%s\" is below the sum of its links, which the lab cannot build: limit its "
+                   "links instead",
                    node->name);
   if (!(MIN(out, sum[0]) > 0 && MIN(in, sum[1]) > 0))
-    return by_fail(BANYAN_ERR_TOPOLOGY, "host \"%s\" has nothing left of what it can send or receive", node->name);
+    return by_fail(BANYAN_ERR_TOPOLOGY, "host \"%s\" has no capacity left to send or receive", node->name);
   if (n == 1) {
     int end = link->space[1] == v;
     link->rate[end] = MIN(link->rate[end], out);
@@ -409,7 +410,7 @@ void by_lab_print_traffic(const struct by_lab_layout *l, const struct by_lab_tra
     if (traffic[i].packets || traffic[i].drops) r.places[r.n++] = i;
   if (r.n) print_rows(&r, text);
   by_text_add(text, "%u of %u directions of links carried something in %s%s\n", r.n, 2 * l->n_wires,
-              by_print_seconds(seconds, time), r.n ? "; sent counts all headers from Ethernet's on" : "");
+              by_print_seconds(seconds, time), r.n ? "; \"sent\" includes all headers, also those of Ethernet" : "");
   free(r.places);
 }
 

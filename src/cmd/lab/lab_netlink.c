@@ -123,7 +123,7 @@ static enum banyan_status add_ingress(struct by_netlink *netlink, unsigned inter
   by_tc_begin(&request, RTM_NEWQDISC, interface, TC_H_INGRESS, TC_H_MAKE(TC_H_INGRESS, 0), "ingress");
   int reason = by_netlink_ask(netlink, &request, NULL, NULL);
   if (!reason || reason == EEXIST) return BANYAN_OK;
-  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel does not look at what comes in (CONFIG_NET_SCH_INGRESS)");
+  return by_fail_errno(BANYAN_ERR_SYSTEM, reason, "the kernel cannot filter incoming packets (CONFIG_NET_SCH_INGRESS)");
 }
 
 /* Begins a filter of all packets. */

@@ -359,7 +359,8 @@ static enum banyan_status await_service(const struct by_lab_services *services, 
   struct pollfd wait = {.fd = k->ready, .events = POLLIN};
   char what = 0;
   if (poll(&wait, 1, READY_MS) != 1 || read(k->ready, &what, 1) != 1 || what != '+')
-    return by_fail(BANYAN_ERR_SYSTEM, "%s \"%s\" has not started%s", role, name, what ? "; above is why" : "");
+    return by_fail(BANYAN_ERR_SYSTEM, "%s \"%s\" has not started%s", role, name,
+                   what ? "; see the messages above" : "");
   by_command_note("banyan lab: %s %s: kill -HUP %d restarts it, \"nsenter -m -r -n -u -t %d\" enters its namespaces",
                   role, name, (int)k->pid, (int)k->pid);
   return BANYAN_OK;

@@ -63,21 +63,20 @@ static const struct by_option options[] = {
         "for in-network: the servers; default: the best helper or rank;\nfor cluster: hosts that may serve; default: "
         "all helpers and ranks"),
     BY_INT("adding", 0, request.placed.max_adding, "K", 0, BY_PLAN_MAX_VERTICES,
-           "for in-network: most switches of a tree that aggregate"),
-    BY_INT(
-        "queues", 0, request.placed.queues, "N", 1, MAX_QUEUES,
-        "for in-network: divide each tree into N with equal shares, so\nthat N cores of a switch in user space share "
-        "it; default 1"),
+           "for in-network: largest number of aggregating switches in a tree"),
+    BY_INT("queues", 0, request.placed.queues, "N", 1, MAX_QUEUES,
+           "for in-network: for in-network: split each tree into N with\nequal shares, which N cores of a user-space "
+           "switch process in\nparallel; default 1"),
     BY_TEXT(
         "svg", 0, request.svg.path, "FILE",
         "draw the trees, or with --control the control tree, into this\nfile; for a TOPOLOGY also the network with the "
         "plan's load on\neach link; \"-\": standard output"),
-    BY_FLAG("dark", 0, request.svg.dark, "for --svg: light on dark; default: as the reader's setting is"),
+    BY_FLAG("dark", 0, request.svg.dark, "with --svg: light on dark; default: as the viewer is set"),
     BY_FLAG("json", 0, request.json,
-            "print the plan, or with --schedule the schedule, as JSON, and\non standard error the explanation, if "
-            "there is one"),
+            "print the plan, or with --schedule the schedule, as JSON; an\nexplanation is printed on standard error"),
     BY_FLAG("list", 'l', list, "list the built-in plans"),
-    BY_INT("schedule", 's', schedule, "RANK", 0, BY_PLAN_MAX_VERTICES - 1, "print the steps of this rank"),
+    BY_INT("schedule", 's', schedule, "RANK", 0, BY_PLAN_MAX_VERTICES - 1,
+           "print the schedule of this rank, step by step"),
     BY_TEXT("collective", 'c', collective, "NAME",
             "for --schedule, and for --explain, which also prints the\nlargest possible rate of this collective and "
             "the links that\nlimit it; default allreduce"),
@@ -90,11 +89,11 @@ static const struct by_option options[] = {
 static const struct by_command command = {
     .name = "banyan plan",
     .usage = "[TOPOLOGY | --builtin NAME | --file FILE] [-n N | --hosts HxR] [options]",
-    .about = "Makes or checks a plan and draws it: its trees with their shares, and the ways\n"
-             "up and down. TOPOLOGY is a file or a short text, see `banyan topo`; its plan is\n"
-             "a set of weighted trees for the capacity that its links have left. Without\n"
-             "TOPOLOGY, --builtin and --file it is the default plan, which depends on the size\n"
-             "of the buffer.",
+    .about = "Makes or checks a plan and draws it: its trees with their shares, how sums go\n"
+             "up to the roots, and how results come down. TOPOLOGY is a file or a short text,\n"
+             "see `banyan topo`; its plan is a set of weighted trees for the capacity that\n"
+             "its links have left. Without TOPOLOGY, --builtin and --file it is the default\n"
+             "plan, which depends on the size of the buffer.",
     .options = options,
     .max_operands = 1,
 };
@@ -185,7 +184,7 @@ static enum banyan_status make_plan(const struct plan_options *asked, const stru
                                     const char **scope, struct by_plan **out) {
   struct by_plan *plan;
   if (!!asked->builtin + !!asked->file + !!asked->request.topology > 1)
-    return by_fail(BANYAN_ERR_ARGUMENT, "more than one of TOPOLOGY, --builtin and --file is given: name one");
+    return by_fail(BANYAN_ERR_ARGUMENT, "TOPOLOGY, --builtin and --file exclude each other: give one");
   if (asked->request.svg.dark && !asked->request.svg.path)
     return by_fail(BANYAN_ERR_ARGUMENT, "--dark is for drawings: give --svg FILE, too");
   struct by_plan_arguments request = asked->request;
@@ -195,7 +194,7 @@ static enum banyan_status make_plan(const struct plan_options *asked, const stru
   else if (asked->file)
     BY_TRY(by_plan_read(asked->file, &plan));
   else if (placement->n_ranks == 0)
-    return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N or --hosts");
+    return by_fail(BANYAN_ERR_ARGUMENT, "the number of ranks is missing: give -n N or --hosts");
   else if (asked->builtin)
     BY_TRY(by_plan_builtin(asked->builtin, placement->n_hosts, &plan));
   else
@@ -248,7 +247,7 @@ static bool is_on_output(const struct by_svg_request *svg) {
 
 static enum banyan_status draw_plan(const struct by_plan *plan, const char *scope, struct by_text *text) {
   BY_TRY(by_plan_draw(plan, text));
-  if (scope) by_text_add(text, "\n\"At most\" is about %s; others may be faster on this network.\n", scope);
+  if (scope) by_text_add(text, "\n\"At most\" refers to %s; others may be faster on this network.\n", scope);
   return BANYAN_OK;
 }
 
@@ -307,10 +306,11 @@ static enum banyan_status show_beside(struct plan_options *asked) {
   if (asked->control + asked->in_network + !!asked->fit > 1)
     return by_fail(BANYAN_ERR_ARGUMENT, "--control, --in-network and --fit exclude each other: give one");
   if (asked->save && !asked->fit)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--save keeps the costs that --fit finds: give that too");
+    return by_fail(BANYAN_ERR_ARGUMENT, "--save stores the costs that --fit finds: give --fit, too");
   if (!asked->request.topology)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--%s is made for a topology: name one, such as clos:racks=4,hosts=8", name);
-  if (asked->schedule != NO_RANK) return by_fail(BANYAN_ERR_ARGUMENT, "--schedule is of a plan: leave out --%s", name);
+    return by_fail(BANYAN_ERR_ARGUMENT, "--%s needs a topology: give one, such as clos:racks=4,hosts=8", name);
+  if (asked->schedule != NO_RANK)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--schedule prints the schedule of a plan: leave out --%s", name);
   if (asked->request.svg.path && !asked->control)
     return by_fail(BANYAN_ERR_ARGUMENT, "--svg draws a plan or the control tree: leave it out with --%s", name);
   if (asked->fit)
@@ -343,10 +343,9 @@ static const char *find_topology_option(const struct by_plan_arguments *request)
 static enum banyan_status check_effects(const struct plan_options *asked) {
   const char *name = asked->request.topology ? NULL : find_topology_option(&asked->request);
   if (name)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--%s has an effect on plans for a topology alone: name one, such as star:4",
-                   name);
+    return by_fail(BANYAN_ERR_ARGUMENT, "--%s only affects plans for a topology: give one, such as star:4", name);
   if ((asked->collective || asked->root) && asked->schedule == NO_RANK && !asked->request.explain)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--%s has an effect on --schedule RANK and --explain alone: give one of these",
+    return by_fail(BANYAN_ERR_ARGUMENT, "--%s only affects --schedule RANK and --explain: give one of these",
                    asked->collective ? "collective" : "root");
   return BANYAN_OK;
 }
@@ -369,9 +368,8 @@ int by_cli_plan(int argc, char **argv) {
   if (operands.count) asked.request.topology = operands.items[0];
   if (operands.count && is_builtin(operands.items[0]))
     return by_options_misuse(&command,
-                             "what is \"%s\"? A built-in plan is named with --builtin, a file with --file, and a "
-                             "topology has a size, such as ring:8",
-                             operands.items[0]);
+                             "\"%s\" is a built-in plan: give --builtin %s, or a topology with a size, such as ring:8",
+                             operands.items[0], operands.items[0]);
   bool beside = asked.control || asked.in_network || asked.fit || asked.save;
   enum banyan_status status = BANYAN_OK;
   asked.request.root = (uint32_t)asked.root;

@@ -98,7 +98,7 @@ static enum banyan_status add_reached(const struct by_plan *plan, const struct b
     by_bound_limit_put_json(&limit, topology, text);
     return BANYAN_OK;
   }
-  by_text_add(text, "Over this plan it has %s, %.1f %% of that. What is full then:\n", by_print_rate(rate, carried),
+  by_text_add(text, "With this plan it reaches %s, %.1f %% of that, limited by:\n", by_print_rate(rate, carried),
               100 * rate / bound);
   by_bound_limit_explain(&limit, topology, text);
   return BANYAN_OK;
@@ -240,7 +240,7 @@ static enum banyan_status find_hosts(const struct by_topology *topology, const c
     const struct by_node *node = &topology->nodes[(*out)[i]];
     if (node->kind == BY_NODE_HOST || (!ranks && node->aggregates)) continue;
     return by_fail(BANYAN_ERR_ARGUMENT, "--%s: \"%.64s\" is a switch%s; give hosts", option, node->name,
-                   ranks ? "" : " that does not add");
+                   ranks ? "" : " that does not aggregate");
   }
   return BANYAN_OK;
 }
@@ -429,9 +429,9 @@ enum banyan_status by_times_read(struct by_times *times, const char *source, con
     json_decref(line);
     if (status != BANYAN_OK) return status;
   }
-  return times->n
-             ? BANYAN_OK
-             : by_fail(BANYAN_ERR_PARSE, "%s: has no time of an allreduce as `banyan bench --json` prints it", source);
+  return times->n ? BANYAN_OK
+                  : by_fail(BANYAN_ERR_PARSE,
+                            "%s: contains no time of an allreduce as printed by `banyan bench --json`", source);
 }
 
 static void print_times(const struct by_times *times, double error) {

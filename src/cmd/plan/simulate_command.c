@@ -90,8 +90,9 @@ static void add_meaning(const struct by_simulate_subject *subject, uint64_t chun
   if (chunk_cost > 0)
     snprintf(hosts, sizeof hosts, "hosts' work beyond %s a chunk", by_print_seconds(chunk_cost, time));
   by_text_add(text,
-              "\n  Times are of one call on an idle network, in chunks of %s, with delays and with\n"
-              "  waiting for links. Without headers (%s) and %s,\n"
+              "\n"
+              "  Times are for one call on an idle network, in chunks of %s, including delays and\n"
+              "  waiting for links. They do not include headers (%s) or %s,\n"
               "  which `banyan plan --explain` adds and `banyan bench` measures.\n",
               by_print_bytes(chunk, size), headers, hosts);
 }
@@ -271,17 +272,17 @@ static const struct by_option options[] = {
     BY_TEXT("sizes", 's', sizes, "LIST", "buffers, \"64K,16M\" or \"4K..64M\"; default 4K,64K,1M,16M,64M"),
     BY_TEXT("size", 0, sizes, "LIST", NULL),
     BY_BYTES("chunk", 0, chunk, "SIZE",
-             "most bytes that are sent and forwarded at a time; default:\nthe plan's chunk, or 32K, as `banyan plan` "
-             "predicts; for sums\nthrough switches a fragment"),
+             "largest number of bytes sent and forwarded at a time; default:\nthe plan's chunk, or 32K, as `banyan "
+             "plan` assumes; for sums\nthrough switches a fragment"),
     BY_SECONDS("chunk-cost", 0, chunk_cost, "TIME",
                "time that a rank needs for each chunk that it receives,\n\"20us\"; default 0"),
     BY_FLAG("json", 0, json, "print one line of JSON for each size"),
     BY_FLAG("all", 'a', all, "show all links, not only the busiest"),
-    BY_FLAG("no-bound", 0, no_bound, "do not compute the rate that no plan exceeds, which may take\nseconds"),
+    BY_FLAG("no-bound", 0, no_bound, "do not compute the upper bound of all plans, which may take\nseconds"),
     BY_TEXT("trace", 't', trace, "FILE",
             "write each chunk on each link as a trace for ui.perfetto.dev,\nfor the last size"),
     BY_TEXT("svg", 0, svg, "FILE", "draw the use of links into this file, for the last size"),
-    BY_FLAG("dark", 0, dark, "for --svg: light on dark; default: as the reader's setting is"),
+    BY_FLAG("dark", 0, dark, "with --svg: light on dark; default: as the viewer is set"),
     {.name = NULL},
 };
 
@@ -299,7 +300,7 @@ static const struct by_command command = {
              "bench` measures.",
     .options = options,
     .min_operands = 1,
-    .missing = "which topology? Give a file, or a text such as star:4",
+    .missing = "no topology: give a file, or a text such as star:4",
     .max_operands = 1,
 };
 
@@ -360,7 +361,7 @@ static enum banyan_status find_plan(struct session *s) {
   const struct simulate_options *asked = s->asked;
   uint32_t n = by_plan_count_ranks(s->topology);
   if (asked->plan && asked->builtin)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--plan and --builtin cannot both be given: name one");
+    return by_fail(BANYAN_ERR_ARGUMENT, "--plan and --builtin exclude each other: give one");
   if (asked->plan) BY_TRY(by_plan_named(asked->plan, n, &s->plan));
   if (asked->builtin) BY_TRY(by_plan_builtin(asked->builtin, n, &s->plan));
   if (!s->plan)

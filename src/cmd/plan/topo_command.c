@@ -59,12 +59,12 @@ static const struct by_option options[] = {
             "instead of TOPOLOGY: as a rank of a job, measure the network\nbetween the job's hosts; rank 0 prints"),
     BY_TEXT("output", 'o', output, "FILE", "write it into this file as JSON"),
     BY_TEXT("svg", 's', svg, "FILE", "draw it into this file as SVG; \"-\": standard output"),
-    BY_FLAG("dark", 0, dark, "for --svg: light on dark; default: as the reader's setting is"),
+    BY_FLAG("dark", 0, dark, "with --svg: light on dark; default: as the viewer is set"),
     BY_TEXT("plan", 'p', plan, "PLAN",
             "a built-in plan's name or a plan file: show the load of its\nAllReduce on every link"),
     BY_BYTES("bytes", 0, bytes, "SIZE", "for --plan: size of the buffer, which selects the size class;\ndefault 64M"),
     BY_TEXT("title", 't', title, "TEXT", "title of the drawing; default: the topology's name"),
-    BY_FLAG("all", 'a', all, "do not shorten long tables"),
+    BY_FLAG("all", 'a', all, "print long tables in full"),
     BY_FLAG("list", 'l', list, "list the short texts and the formats of files"),
     {.name = NULL},
 };
@@ -168,10 +168,10 @@ static enum banyan_status check_topology(const struct topo_options *asked, const
   if (drawn_to_output && asked->json)
     return by_fail(BANYAN_ERR_ARGUMENT, "both --json and --svg - go to standard output");
   if (asked->measure && operands->count)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--measure finds the topology, and \"%s\" is one: give either",
+    return by_fail(BANYAN_ERR_ARGUMENT, "--measure finds the topology itself: give either --measure or \"%s\"",
                    operands->items[0]);
   if (!asked->measure && !operands->count)
-    return by_fail(BANYAN_ERR_ARGUMENT, "which topology? A file, or a text such as star:4; see --list");
+    return by_fail(BANYAN_ERR_ARGUMENT, "no topology: give a file, or a text such as star:4; see --list");
   return BANYAN_OK;
 }
 

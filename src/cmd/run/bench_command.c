@@ -391,10 +391,10 @@ static const struct by_option options[] = {
     BY_TEXT("plan", 'p', run.plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
     BY_FLAG("registered", 0, registered, "buffers from banyan_alloc"),
     BY_FLAG("in-place", 0, in_place, "send and receive in one buffer"),
-    BY_TEXT("iterations", 0, iterations, "auto|N", "number of timed calls; auto: as the budget allows, 8 to 2000"),
+    BY_TEXT("iterations", 0, iterations, "auto|N", "number of timed calls; auto: as --budget allows, 8 to 2000"),
     BY_INT("warmup", 0, warm_up, "N", 0, MAX_CALLS,
-           "number of calls before them; default: as a fifth of the\nbudget allows; 0: only two, which determine how "
-           "many to time"),
+           "number of warm-up calls; default: as a fifth of --budget allows;\n0: only two, which determine how many "
+           "calls to time"),
     BY_SECONDS("budget", 0, budget, "TIME", "time for the timed calls of a size; default 0.5 s"),
     BY_CHOICE("check", 0, check, "all|off", "compare every element of one call; default all"),
     BY_FLAG("barrier", 0, barrier,
@@ -416,7 +416,7 @@ static const struct by_command command = {
              "(ping-pong, half of a round trip). The time of a call is that of its slowest\n"
              "rank and includes all work of network and hosts. `banyan plan TOPOLOGY\n"
              "--explain` predicts it for an allreduce, and `banyan simulate` the links' part.\n"
-             "The table shows the median, least and greatest time. Bytes are those of the\n"
+             "The table shows the median, minimum and maximum time. Bytes are those of the\n"
              "largest buffer; bus bandwidth is algorithm bandwidth times the factor of\n"
              "nccl-tests. Under `banyan run`, mpirun or srun it is a rank of that job.\n"
              "`banyan bench sparse` compares the methods for sparse rows, and `banyan bench\n"

@@ -238,7 +238,7 @@ static void reduce_hosts(struct by_elastic *e) {
     const char *host = by_supervisor_host(e->supervisor, i);
     int slots = slots_of(&e->hosts->hosts, host);
     if (!by_supervisor_holds(e->supervisor, i) || count_held(e, host) <= slots) continue;
-    if (by_supervisor_leave(e->supervisor, i, slots ? "its host has fewer slots now" : "its host is in use no longer"))
+    if (by_supervisor_leave(e->supervisor, i, slots ? "its host has fewer slots now" : "its host is no longer in use"))
       print(e, "rank %d on host %s is asked to leave: %s has %s", i, host, e->options->hostfile,
             slots ? "fewer slots for it" : "no line for it");
   }
@@ -308,7 +308,7 @@ static void check_host_file(struct by_elastic *e) {
   if (!rests || is_same(&state, &e->applied)) return;
   e->applied = state;
   if (!read_hosts(e)) {
-    print(e, "the hosts stay as they are: %s", banyan_error_text());
+    print(e, "the hosts remain as before: %s", banyan_error_text());
     return;
   }
   forget_avoided(e);

@@ -132,11 +132,9 @@ static bool register_client(struct by_host_directory *d, struct client *client,
                             const struct by_directory_message *message) {
   int starts = d->events.starts(d->events.context, message->number);
   if (starts < 0 || (uint32_t)starts != message->count || find_client(d, message->number)) {
-    refuse_client(
-        client,
-        starts < 0
-            ? "banyan run has no process of this number on this host"
-            : "banyan run takes one member of each process: start one, and go on with it by banyan_member_recover");
+    refuse_client(client, starts < 0 ? "banyan run has no process of this number on this host"
+                                     : "banyan run accepts one member of each process: start one, and continue with it "
+                                       "by banyan_member_recover");
     return false;
   }
   client->process = message->number;

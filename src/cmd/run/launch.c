@@ -244,7 +244,7 @@ static void take_frame(struct launcher *l, struct by_launch_link *link, const st
     report_host_failed(l, link, frame->payload); /* The payload is the host's text. */
     if (!link->host->beside) fail_job(l, frame->number <= 127 ? (int)frame->number : 1, ENDING);
   } else
-    fail_host(l, link, "sent what no host sends");
+    fail_host(l, link, "sent an unexpected message");
 }
 
 /* The link's output has ended: if ranks still run there, the host is lost. */
@@ -274,7 +274,7 @@ static void handle_link(struct launcher *l, struct by_launch_link *link) {
     by_launch_link_print_lines(link, chatter, length, &l->output);
   }
   while (link->ready && (found = by_pipe_next(&link->from, &frame)) > 0) take_frame(l, link, &frame);
-  if (found < 0) fail_host(l, link, "sent what no host sends");
+  if (found < 0) fail_host(l, link, "sent an unexpected message");
   if (!open || found < 0) link_ended(l, link);
 }
 

@@ -43,7 +43,7 @@ static enum banyan_status add_range(const struct receiver *to, const char *befor
   long first = strtol(range, NULL, 10), last = single ? first : strtol(range + digits + 1, NULL, 10);
   if (last < first) return bad_list(range);
   if (last - first >= BY_MAX_HOSTS)
-    return by_fail(BANYAN_ERR_PARSE, "[%.64s] are more than %d hosts, which are the most", range, BY_MAX_HOSTS);
+    return by_fail(BANYAN_ERR_PARSE, "[%.64s] stands for more than %d hosts, the largest number", range, BY_MAX_HOSTS);
   for (long i = first; i <= last; i++) {
     int length = snprintf(name, sizeof name, "%s%0*ld%s", before, (int)digits, i, after);
     if (length >= NAME_BYTES) return bad_list(before);
@@ -125,8 +125,8 @@ static enum banyan_status append_host(struct by_launch_hosts *hosts, const char 
 static enum banyan_status add_host(struct by_launch_hosts *hosts, const char *destination, const char *name,
                                    int slots) {
   if (++hosts->named > BY_MAX_RANKS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%s is one host too many: most are %d, also where names come again", name,
-                   BY_MAX_RANKS);
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s is one host too many: at most %d are possible, counting repeated names",
+                   name, BY_MAX_RANKS);
   for (struct by_launch_host *host = hosts->items; host < hosts->items + hosts->count; host++) {
     if (strcmp(host->name, name) != 0) continue;
     if (slots > BY_MAX_RANKS - host->slots) return by_fail(BANYAN_ERR_ARGUMENT, "too many slots on %s", name);
@@ -234,8 +234,9 @@ enum banyan_status by_hosts_place(struct by_launch_hosts *hosts, int ranks) {
     placed += host->ranks;
   }
   if (placed < ranks)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the hosts hold %d ranks, not %d: give more hosts, or slots as in %s:%d",
-                   placed, ranks, hosts->items[0].name, hosts->items[0].slots + ranks - placed);
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "the hosts have %d slots for %d ranks: give more hosts, or more slots, as in %s:%d", placed, ranks,
+                   hosts->items[0].name, hosts->items[0].slots + ranks - placed);
   hosts->count = used;
   return BANYAN_OK;
 }
@@ -285,8 +286,7 @@ struct line {
 
 /* Warns of an attribute for which `banyan run` has an option that applies to all hosts. */
 static enum banyan_status warn_of(const struct line *line, const char *instead) {
-  by_warn("launch", "%s:%d: \"%.64s\" is not followed: %s for all hosts", line->file, line->number, line->word,
-          instead);
+  by_warn("launch", "%s:%d: \"%.64s\" is ignored: %s for all hosts", line->file, line->number, line->word, instead);
   return BANYAN_OK;
 }
 

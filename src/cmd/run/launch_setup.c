@@ -119,17 +119,17 @@ enum banyan_status by_job_environment_init(struct by_job_environment *environmen
 enum banyan_status by_job_environment_add(struct by_job_environment *environment, const char *text) {
   size_t name = strcspn(text, "=");
   if (!name || isdigit((unsigned char)*text) || strcspn(text, " \t\r\n") < name)
-    return by_fail(BANYAN_ERR_ARGUMENT, "-x: \"%.64s\" is not NAME=VALUE: names have no blanks, and no digit in front",
-                   text);
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "-x: \"%.64s\" is not NAME=VALUE: names contain no spaces and do not begin with a digit", text);
   const char *levels = by_variable_value(text, "BANYAN_LOG");
   if (levels && by_log_check(levels) != BANYAN_OK) return by_fail_within(BANYAN_ERR_ARGUMENT, "-x");
   if (is_variable(text, "BANYAN_KEY_FILE")) return add_key(environment, text);
   if (is_variable(text, "BANYAN_SWITCH_KEY_FILE")) return add_switch_key(environment, text);
   if ((is_variable(text, "BANYAN_KEY") || is_variable(text, "BANYAN_SWITCH_KEY")) && text[name])
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "-x %.*s=...: everybody on this host sees command lines; put the key in a file, and give -x "
-                   "%.*s_FILE=FILE",
-                   (int)name, text, (int)name, text);
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "-x %.*s=...: all users of this host can read command lines; put the key in a file, and give -x %.*s_FILE=FILE",
+        (int)name, text, (int)name, text);
   if (text[name])
     by_job_environment_copy(environment, text);
   else
@@ -224,7 +224,7 @@ void by_line_output_set(void) {
   if (getenv("_STDBUF_O")) return;
   const char *library = find_stdbuf();
   if (!library) {
-    by_info("launch", "the output of C programs may come late: there is no libstdbuf.so of coreutils here");
+    by_info("launch", "the output of C programs may be delayed: libstdbuf.so of coreutils is not installed here");
     return;
   }
   setenv("_STDBUF_O", "L", true);

@@ -70,7 +70,7 @@ static void read_reason(int output, char *reason, size_t capacity) {
   ssize_t n = read(output, line, sizeof line - 1);
   line[MAX(n, 0)] = 0;
   line[strcspn(line, "\r\n")] = 0;
-  by_keep_printable(*line ? line : "its preemption command has said so", reason, capacity);
+  by_keep_printable(*line ? line : "its preemption command has reported it", reason, capacity);
 }
 
 bool by_preemption_ended(struct by_preemption *p, pid_t pid, int status, uint64_t now, char *reason, size_t capacity) {

@@ -83,9 +83,10 @@ enum banyan_status by_rank_files_check(const char *pattern, const struct by_laun
   BY_TRY(check_pattern(pattern));
   if (is_folder(pattern) || by_pattern_uses(pattern, 'r')) return BANYAN_OK;
   if (grows)
-    return by_fail(BANYAN_ERR_ARGUMENT,
-                   "--output-files \"%.200s\" lacks %%r, without which processes that come later may share a file",
-                   pattern);
+    return by_fail(
+        BANYAN_ERR_ARGUMENT,
+        "--output-files \"%.200s\" lacks %%r, without which processes that are started later may share a file",
+        pattern);
   size_t n = 0;
   char **names = NULL;
   for (size_t i = 0; i < hosts->count; i++)

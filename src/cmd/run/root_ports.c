@@ -93,11 +93,11 @@ static void receive_fingerprint(void *context, uint32_t events) {
   if (search->found)
     hang_up(search);
   else
-    reject_address(search, "somebody else answers there");
+    reject_address(search, "another process answers there");
 }
 
 static void give_up(void *context) {
-  reject_address(context, "nothing comes from there");
+  reject_address(context, "there is no answer");
 }
 
 static void handle_connected(void *context, int fd, const struct by_address *to) {

@@ -78,12 +78,11 @@ static const struct by_option options[] = {
                "time between SIGTERM, or a signal that is passed on, and SIGKILL;\ndefault 5 s"),
     BY_SECONDS("start-timeout", 0, job.start, "TIME", "time within which every host must answer; default 60 s"),
     BY_INT("min", 0, min, "N", 1, BY_MAX_RANKS,
-           "processes may come and go: the job goes on while there are at\nleast N; default: all that are started"),
-    BY_INT(
-        "max", 0, max, "M", 1, BY_MAX_RANKS,
-        "at most M processes at a time, for which the host file may\ngain hosts later; default: all that are started, "
-        "or all slots of\nthe host file"),
-    BY_INT("restarts", 0, restarts, "R", 0, BY_MAX_RANKS, "start processes that die again, R times in all; default 0"),
+           "the job is elastic: it continues while at least N processes run;\ndefault: all that are started"),
+    BY_INT("max", 0, max, "M", 1, BY_MAX_RANKS,
+           "at most M processes at a time, counting those on hosts that are\nadded to the host file later; default: "
+           "all that are started, or\nall slots of the host file"),
+    BY_INT("restarts", 0, restarts, "R", 0, BY_MAX_RANKS, "restart failed processes, R times in all; default 0"),
     BY_INT("manager-hosts", 0, offered, "N", 1, BY_MAX_RANKS,
            "as long as there are fewer than --max processes, start N on\neach host that the cluster's manager offers: "
            "one with an agent\non which no job runs. This host's agent requests them\n(BANYAN_AGENT)"),
@@ -122,31 +121,32 @@ static const struct by_command command = {
     .name = "banyan run",
     .usage = "-n N [options] [--] COMMAND [ARGUMENTS]",
     .about = "Starts the ranks of a job on this machine, or on several hosts through ssh. It\n"
-             "shows their output line by line. When one rank fails, it terminates all, after a\n"
-             "moment in which the others may report the failure. Ctrl-C and other signals that\n"
-             "end programs are passed on to the ranks, which get SIGKILL after --grace, or at\n"
-             "once with a second signal. The standard input of ranks is empty. C, C++ and Python\n"
-             "print line by line unless _STDBUF_O and PYTHONUNBUFFERED are set. Where several\n"
-             "ranks share a host, they get OMP_NUM_THREADS=1 unless it is set. The command\n"
-             "\"banyan\" is this program where it is in no folder of PATH.\n"
+             "shows their output line by line. When one rank fails, it terminates all, after\n"
+             "a moment in which the others may report the failure. Ctrl-C and other signals\n"
+             "that end programs are passed on to the ranks, which get SIGKILL after --grace,\n"
+             "or at once with a second signal. The standard input of ranks is empty. C, C++\n"
+             "and Python print line by line unless _STDBUF_O and PYTHONUNBUFFERED are set.\n"
+             "Where several ranks share a host, they get OMP_NUM_THREADS=1 unless it is set.\n"
+             "The command \"banyan\" is this program if PATH has none.\n"
              "\n"
-             "With --min, --max or --restarts, processes may come and go, in programs that use\n"
-             "banyan_member_start or Python's banyan.elastic. Those that die are started again,\n"
-             "after a pause if that comes soon after their start; the others go on meanwhile.\n"
-             "The host file is read again when it changes: new lines start processes, and those\n"
-             "of removed lines are asked to leave. SIGUSR1 asks all processes to leave, and to\n"
-             "one host's `banyan run-host`, as Slurm sends it to steps, those of this host. A\n"
-             "process that ends with exit code 0 has finished and is not started again.\n"
+             "With --min, --max or --restarts the job is elastic: its processes may change,\n"
+             "in programs that use banyan_member_start or Python's banyan.elastic. Processes\n"
+             "that fail are started again, after a pause if they fail soon after their start;\n"
+             "the others continue meanwhile. The host file is read again when it changes: new\n"
+             "lines start processes, and those of removed lines are asked to leave. SIGUSR1\n"
+             "asks all processes to leave, and to one host's `banyan run-host`, as Slurm\n"
+             "sends it to steps, those of this host. A process that ends with exit code 0 has\n"
+             "finished and is not started again.\n"
              "\n"
              "Returns the exit code of the rank that failed first (128 + signal if it was\n"
              "killed), also with --keep-going; 124 after --timeout, 1 if a file of\n"
-             "--output-files is incomplete, 0 if nothing failed. Where processes may come and go:\n"
-             "0 if one has finished and none failed after that, 75 if all left on request\n"
+             "--output-files is incomplete, 0 if nothing failed. For elastic jobs: 0 if a\n"
+             "process has finished and none failed after that, 75 if all left on request\n"
              "before, else the exit code of the last one that failed.",
     .options = options,
     .habits = habits,
     .min_operands = 1,
-    .missing = "no command for the ranks: give one",
+    .missing = "no command for the ranks: give one, as in `banyan run -n 4 -- ./train`",
     .max_operands = -1,
     .last_operand = 1,
 };
@@ -166,7 +166,7 @@ static enum banyan_status check_ports(const struct by_launch *job, const struct 
   for (size_t i = 0; i < hosts->count; i++) {
     const struct by_launch_host *host = &hosts->items[i];
     int more = i ? 0 : by_launch_root_ports(hosts, job->interface, max);
-    if (more) snprintf(where, sizeof where, ", and %d where they meet", more);
+    if (more) snprintf(where, sizeof where, ", and %d for the meeting point", more);
     int needed = each * (host->ranks ? host->ranks : MIN(host->slots, max)) + more;
     if (range.high - range.low + 1 < needed)
       return by_fail(BANYAN_ERR_ARGUMENT, "--port-range %s has %d port%s, but host %s needs %d: %d for each process%s",
@@ -219,7 +219,8 @@ static enum banyan_status place_hosts(const struct run_options *run, struct by_l
   static const char variable[] = "BANYAN_HOST=";
   if (!run->job.ssh[strspn(run->job.ssh, " \t")]) return by_fail(BANYAN_ERR_ARGUMENT, "--ssh is empty");
   BY_TRY(read_hosts(run, hosts));
-  if (!hosts->count && !run->ranks) return by_fail(BANYAN_ERR_ARGUMENT, "how many ranks? Give -n N, or hosts with -H");
+  if (!hosts->count && !run->ranks)
+    return by_fail(BANYAN_ERR_ARGUMENT, "the number of ranks is missing: give -n N, or hosts with -H");
   /* -x BANYAN_HOST=NAME names this machine, as the variable outside does. */
   for (int i = 0; i < run->environment.count && !hosts->count; i++)
     if (!strncmp(run->environment.items[i], variable, sizeof variable - 1))
@@ -227,7 +228,7 @@ static enum banyan_status place_hosts(const struct run_options *run, struct by_l
   if (!hosts->count) BY_TRY(by_hosts_add_self(hosts, (int)run->ranks));
   job_hosts->ranks = run->ranks ? (int)run->ranks : by_hosts_slots(hosts);
   if (job_hosts->ranks > BY_MAX_RANKS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, which a job cannot fill: give -n",
+    return by_fail(BANYAN_ERR_ARGUMENT, "the hosts have more than %d slots, the most that a job can use: give -n",
                    BY_MAX_RANKS);
   if (!run->ranks && run->max >= 0 && job_hosts->ranks > run->max) job_hosts->ranks = (int)run->max;
   if (run->job.ports && is_elastic(run))
@@ -250,7 +251,8 @@ static enum banyan_status set_offers(struct run_options *run) {
   const char *agent = getenv("BANYAN_AGENT");
   if (!run->offered) return BANYAN_OK;
   if (run->max < 0)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--manager-hosts needs --max: the most processes that the job can use");
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "--manager-hosts needs --max, the largest number of processes that the job can use");
   if (agent && !strcmp(agent, "off"))
     return by_fail(BANYAN_ERR_ARGUMENT, "--manager-hosts needs an agent on this host, and BANYAN_AGENT is off");
   run->elastic.offered_slots = (int)run->offered;
@@ -267,12 +269,10 @@ static enum banyan_status set_elastic(struct run_options *run, const struct job_
     return by_fail(BANYAN_ERR_ARGUMENT, "--preempt-command needs --min, --max or --restarts");
   }
   if (run->job.keep_going)
-    return by_fail(
-        BANYAN_ERR_ARGUMENT,
-        "--keep-going and --min, --max or --restarts exclude each other: these go on without ranks that fail, "
-        "too");
+    return by_fail(BANYAN_ERR_ARGUMENT, "--keep-going and --min, --max or --restarts exclude each other: elastic jobs "
+                                        "continue without failed ranks anyway");
   if (job_hosts->processes > job_hosts->ranks)
-    return by_fail(BANYAN_ERR_ARGUMENT, "--helpers and --servers cannot be had with --min, --max or --restarts");
+    return by_fail(BANYAN_ERR_ARGUMENT, "--helpers and --servers cannot be combined with --min, --max or --restarts");
   e->min = run->min >= 0 ? (int)run->min : job_hosts->ranks;
   e->max = max_processes(run, job_hosts);
   e->restarts = run->restarts >= 0 ? (int)run->restarts : 0;

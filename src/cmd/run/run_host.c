@@ -91,12 +91,12 @@ static void set_environment(const struct by_host_job *job, int index, const stru
 static const char *hint_for(const char *command, int reason) {
   struct stat about;
   bool is_there = reason == EACCES && stat(command, &about) == 0;
-  if (is_there && S_ISDIR(about.st_mode)) return ": it is a folder; name a program";
+  if (is_there && S_ISDIR(about.st_mode)) return ": it is a folder; give a program";
   if (is_there && S_ISREG(about.st_mode) && access(command, X_OK))
-    return ": it is not executable; chmod +x it, or name what runs it, as in: python3 FILE";
+    return ": it is not executable; chmod +x it, or give its interpreter, as in: python3 FILE";
   if (reason != ENOENT || strchr(command, '/')) return "";
-  return access(command, F_OK) ? ": it is in no folder of PATH"
-                               : ": it is in no folder of PATH; write ./ before it for the one in this folder";
+  return access(command, F_OK) ? ": it is not in PATH"
+                               : ": it is not in PATH; write ./ in front of it for the one in this folder";
 }
 
 static int exit_code_of(int reason) {
@@ -289,7 +289,7 @@ static enum banyan_status answer_port(struct host *host, const struct by_launch_
 static void reach_root(struct host *host, const struct by_launch_frame *frame) {
   char address[BY_ADDRESS_TEXT] = "";
   if (by_root_reach(frame->payload, address))
-    fprintf(stderr, "%s; MASTER_ADDR may be of no use here\n", banyan_error_text());
+    fprintf(stderr, "%s; MASTER_ADDR may not work here\n", banyan_error_text());
   by_pipe_frame(&host->out, BY_LAUNCH_REACH, 0, address, strlen(address));
 }
 
@@ -319,7 +319,7 @@ static enum banyan_status open_directory(struct host *host) {
 
 static enum banyan_status become_elastic(struct host *host, const struct by_launch_frame *frame) {
   if (host->is_elastic || host->started || frame->number > BY_MAX_RANKS)
-    return by_fail(BANYAN_ERR_PROTOCOL, "the job cannot be made one whose processes come and go");
+    return by_fail(BANYAN_ERR_PROTOCOL, "the job cannot be made elastic");
   size_t text = strlen(frame->payload) + 1;
   long size = 0;
   BY_TRY(by_parse_int("local size", frame->payload, 1, 2 * BY_MAX_RANKS, &size));

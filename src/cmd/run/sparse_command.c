@@ -291,7 +291,7 @@ static const struct by_option options[] = {
     BY_INT("tables", 0, tables, "N", 1, 65536,
            "cut the table into N, whose rows go in one call; \"one table\"\nis the same rows uncut"),
     BY_TEXT("method", 'm', way_name, "NAME",
-            "only chosen, padded, gather, broadcast, merge or dense;\ndefault: all of them take turns"),
+            "only this one: chosen, padded, gather, broadcast, merge or\ndense; default: all of them in turns"),
     BY_CHOICE("transport", 't', run.transport, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
     BY_TEXT("plan", 'p', run.plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
     BY_INT("rounds", 0, rounds, "N", 1, 1000000, "timed calls of each method; default 21"),
@@ -308,9 +308,9 @@ static const struct by_command command = {
     .usage = "[-n N] [options]",
     .about = "Measures the sum of sparse rows over all ranks by every method in turns, and by\n"
              "the one that Banyan chooses. The time of a call is that of its slowest rank;\n"
-             "\"of best\" compares its median with the least of the forced methods. Every\n"
-             "element of every result is compared with what it must be. Rows are random and\n"
-             "different on each rank, but for those that all ranks have.\n"
+             "\"of best\" is the ratio of its median to the lowest one of the forced methods.\n"
+             "Every element of every result is compared with what it must be. Rows are random\n"
+             "and different on each rank, except for those that all ranks have.\n"
              "\n"
              "Returns 0 if every call succeeded and no row was wrong.",
     .options = options,

@@ -198,12 +198,12 @@ static void check_enough(struct by_supervisor *s, uint64_t now) {
   if (!is_below(s)) {
     s->below_until = UINT64_MAX;
   } else if (!s->options.may_grow) {
-    print_line(s, "%d of at least %d processes are left (--min): ending the job", by_supervisor_active(s),
+    print_line(s, "%d processes are left, fewer than --min %d: ending the job", by_supervisor_active(s),
                s->options.min);
     end_job(s);
   } else if (s->below_until == UINT64_MAX) {
     s->below_until = now + s->options.min_timeout;
-    print_line(s, "%d of at least %d processes are left (--min): the job ends unless there are more within %s",
+    print_line(s, "%d processes are left, fewer than --min %d: the job ends unless others join within %s",
                by_supervisor_active(s), s->options.min,
                by_print_seconds((double)s->options.min_timeout / BY_SECOND, span));
   }
@@ -238,7 +238,7 @@ static void form_first(struct by_supervisor *s, uint64_t now) {
       missing = count_state(s, RUNNING, RUNNING) + count_state(s, WAITING, WAITING);
   if (n < (s->finishing ? 1 : s->options.min) || count_state(s, FORMING, FORMING) || (missing && now < s->form_by))
     return;
-  if (missing) print_line(s, "the first membership is formed without %d that did not come", missing);
+  if (missing) print_line(s, "the first membership is formed without %d processes that did not start in time", missing);
   int *list = by_cli_alloc(NULL, (size_t)n * sizeof *list);
   for (int i = 0, k = 0; i < s->n; i++)
     if (s->processes[i].state == REGISTERED) list[k++] = i;
@@ -292,8 +292,8 @@ static void restart_process(struct by_supervisor *s, int process, const char *ho
     if (s->finishing || !s->options.restarts)
       print_line(s, "rank %d on host %s: %s", process, p->host, how);
     else
-      print_line(s, "rank %d on host %s: %s: not started again, all of %d restarts are used", process, p->host, how,
-                 s->options.restarts);
+      print_line(s, "rank %d on host %s: %s: not started again, since all %d restarts are used up", process, p->host,
+                 how, s->options.restarts);
     return;
   }
   uint64_t delay = delay_of(p, now);
@@ -355,7 +355,7 @@ static void take_register(struct by_supervisor *s, int process, const struct by_
   if (p->state != RUNNING) {
     by_supervisor_refuse(
         s, process,
-        "banyan run takes one member of each process: start one, and go on with it by banyan_member_recover");
+        "banyan run accepts one member of each process: start one, and continue with it by banyan_member_recover");
     return;
   }
   p->handle = by_cli_print("%s", message->text);
@@ -395,7 +395,7 @@ static void handle_leaving(struct by_supervisor *s, int process) {
   struct process *p = &s->processes[process];
   if (p->leaving || p->state == RUNNING) return;
   p->leaving = p->by_itself = true;
-  p->why = by_cli_print("its own wish");
+  p->why = by_cli_print("its own request");
   if (p->state == REGISTERED) p->state = DEPARTING;
   print_line(s, "rank %d on host %s wants to leave", process, p->host);
 }
@@ -460,7 +460,7 @@ static void check_over(struct by_supervisor *s, uint64_t now) {
   } else if (now >= s->over_at) {
     for (int i = 0; i < s->n; i++) {
       if (!is_alive(&s->processes[i])) continue;
-      print_line(s, "rank %d on host %s is ended: the others have done without it", i, s->processes[i].host);
+      print_line(s, "rank %d on host %s is terminated: the others continue without it", i, s->processes[i].host);
       s->processes[i].state = LOST;
     }
     s->over_at = UINT64_MAX;

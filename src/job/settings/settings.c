@@ -454,7 +454,7 @@ void by_settings_warn(void) {
     if (instead)
       by_warn("communicator", "%.*s has been removed and has no effect; %s", length, *e, instead);
     else if (near)
-      by_warn("communicator", "%.*s is no variable of Banyan's and has no effect; did you mean %s?", length, *e, near);
+      by_warn("communicator", "%.*s is not a variable of Banyan and has no effect; did you mean %s?", length, *e, near);
   }
 }
 
