@@ -121,7 +121,7 @@ static enum banyan_status read_probe(const struct by_doc_path *place, const json
   BY_TRY(by_doc_rate(&of_rate, rate, &out->rate));
   BY_TRY(by_doc_seconds(&of_delay, delay, &out->delay));
   if (out->delay > MAX_DELAY_MS * 1e-3)
-    return by_doc_fail(&of_delay, "is %g s, most is %g s", out->delay, MAX_DELAY_MS * 1e-3);
+    return by_doc_fail(&of_delay, "is %g s, must be at most %g s", out->delay, MAX_DELAY_MS * 1e-3);
   return from == to ? by_doc_fail(place, "goes from host %u to itself", out->from) : BANYAN_OK;
 }
 

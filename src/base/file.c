@@ -35,7 +35,7 @@ static enum banyan_status check_no_nul(const char *text, size_t length) {
   size_t line = 1;
   if (!nul) return BANYAN_OK;
   for (const char *c = text; c < nul; c++) line += *c == '\n';
-  return by_fail(BANYAN_ERR_PARSE, "line %zu has a NUL byte: this is no text, or it is damaged", line);
+  return by_fail(BANYAN_ERR_PARSE, "line %zu has a NUL byte: this is not a text file, or it is damaged", line);
 }
 
 /* Whether a text is in UTF-16, as XML may be. No other text begins with these bytes, so all other readers refuse it
@@ -66,7 +66,7 @@ enum banyan_status by_read_file(const char *what, const char *path, size_t max, 
   BY_TRY(read_stream(what, path, file, max, text, length));
   enum banyan_status status = BANYAN_OK;
   if (*length > max)
-    status = by_fail(BANYAN_ERR_PARSE, "%s %s is too large: most are %zu bytes", what, path, max);
+    status = by_fail(BANYAN_ERR_PARSE, "%s %s is too large: at most %zu bytes", what, path, max);
   else if (!is_utf16(*text, *length) && (status = check_no_nul(*text, *length)) != BANYAN_OK)
     status = by_fail_within(status, "%s", path);
   if (status == BANYAN_OK) return BANYAN_OK;
@@ -79,7 +79,7 @@ enum banyan_status by_read_file(const char *what, const char *path, size_t max, 
 
 enum banyan_status by_trusted_check(const char *what, const char *path, const struct stat *about) {
   if (about->st_uid != geteuid() && about->st_uid != 0)
-    return by_fail(BANYAN_ERR_AUTH, "%s %s belongs to user %u, who may have changed it: take one of user %u or root",
+    return by_fail(BANYAN_ERR_AUTH, "%s %s belongs to user %u, who may have changed it: use a file of user %u or root",
                    what, path, (unsigned)about->st_uid, (unsigned)geteuid());
   if (about->st_mode & (S_IWGRP | S_IWOTH))
     return by_fail(BANYAN_ERR_AUTH,
@@ -91,7 +91,7 @@ enum banyan_status by_trusted_check(const char *what, const char *path, const st
 static enum banyan_status check_open(const char *what, const char *path, FILE *file) {
   struct stat about;
   if (fstat(fileno(file), &about)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read %s %s", what, path);
-  if (!S_ISREG(about.st_mode)) return by_fail(BANYAN_ERR_SYSTEM, "%s %s is no file", what, path);
+  if (!S_ISREG(about.st_mode)) return by_fail(BANYAN_ERR_SYSTEM, "%s %s is not a file", what, path);
   return by_trusted_check(what, path, &about);
 }
 
@@ -116,7 +116,7 @@ enum banyan_status by_trusted_read(const char *what, const char *path, size_t ma
 static enum banyan_status check_secret(int fd) {
   struct stat file;
   if (fstat(fd, &file)) return by_fail_errno(BANYAN_ERR_SYSTEM, errno, "cannot read it");
-  if (!S_ISREG(file.st_mode)) return by_fail(BANYAN_ERR_ARGUMENT, "this is no file");
+  if (!S_ISREG(file.st_mode)) return by_fail(BANYAN_ERR_ARGUMENT, "this is not a file");
   if (file.st_uid != geteuid() && file.st_uid != 0)
     return by_fail(BANYAN_ERR_AUTH,
                    "user %u owns this file, and could read and replace the key; copy it to a file of user %u",

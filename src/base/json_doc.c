@@ -129,7 +129,7 @@ enum banyan_status by_doc_bytes(const struct by_doc_path *path, const json_t *va
   if (!json_is_string(value)) return by_doc_int(path, value, 0, max, out);
   if (by_parse_bytes(json_string_value(value), out) != BANYAN_OK) return by_doc_fail(path, "%s", banyan_error_text());
   if (*out <= max) return BANYAN_OK;
-  return by_doc_fail(path, "is %s, most is %llu", json_string_value(value), (unsigned long long)max);
+  return by_doc_fail(path, "is %s, must be at most %llu", json_string_value(value), (unsigned long long)max);
 }
 
 /* A number, or a text with a unit. */
@@ -159,7 +159,7 @@ static enum banyan_status check_size(const char *source, const char *text, size_
     elements += text[i] == ',';
   }
   if (length > max->bytes || containers > max->containers || elements > max->elements)
-    return by_fail(BANYAN_ERR_PARSE, "%s: too large: most are %zu bytes, %zu objects and arrays, %zu elements", source,
+    return by_fail(BANYAN_ERR_PARSE, "%s: too large: at most %zu bytes, %zu objects and arrays, %zu elements", source,
                    max->bytes, max->containers, max->elements);
   return BANYAN_OK;
 }

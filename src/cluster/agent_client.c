@@ -53,7 +53,7 @@ static void log_absence(struct by_agent_client *link, const char *why) {
   link->missed = true;
   if (quiet) return;
   link->missed_at = now;
-  by_log(level, "cluster", "%s at %s is away: %s; the job goes on without it, and it is tried again",
+  by_log(level, "cluster", "%s at %s is not reachable: %s; the job continues without it, and keeps trying",
          link->agent ? "the agent" : "the manager", link->agent ? link->agent : link->manager, why);
 }
 

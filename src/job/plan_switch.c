@@ -274,10 +274,8 @@ enum banyan_status by_plan_switches_pass(struct banyan_comm *comm, uint64_t dead
   if (next(comm) == BY_PLAN_SWITCH_CHANGES) return change(comm);
   if (next(comm) == BY_PLAN_SWITCH_GOES_ON) return BANYAN_OK;
   BY_TRY(by_job_status(comm->job));
-  return by_fail(
-      BANYAN_ERR_TIMEOUT,
-      "call %llu waited in vain for rank 0's message whether it is made under another plan: is rank 0 stopped?",
-      (unsigned long long)comm->plans.started);
+  return by_fail(BANYAN_ERR_TIMEOUT, "call %llu got no message from rank 0 on which plan it uses: is rank 0 stopped?",
+                 (unsigned long long)comm->plans.started);
 }
 
 void by_plan_switches_started_one(struct banyan_comm *comm) {
@@ -355,8 +353,7 @@ static const char *keep(struct banyan_comm *comm, struct by_kept_plan *own, stru
   if (comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN)
     return "the plan that was agreed on before is not in use yet: its first call has not been made";
   if (!by_plan_switches_keep(comm, submitted))
-    return "several plans were agreed on that submitted operations do not use yet: the iteration in which they were "
-           "has not ended";
+    return "several plans were agreed on that submitted operations do not use yet: their iteration has not ended";
   (void)by_plan_switch_prepare(&comm->plans.plan_switch, own->number);
   by_plan_destroy(comm->plans.next.plan);
   comm->plans.next = *own;

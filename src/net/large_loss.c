@@ -164,7 +164,7 @@ bool by_large_loss_hint(int fd, char *text, size_t capacity) {
   uint32_t size = attempts.resent ? mean_size(attempts.resent_bytes, attempts.resent) : attempts.segment;
   if (size < LARGE || times < PROOF) return false;
   snprintf(text, capacity,
-           "packets with %u bytes of data were sent %u times in vain (MTU %u): if small ones "
+           "packets with %u bytes of data were sent %u times without an answer (MTU %u): if small ones "
            "pass, " BY_LARGE_LOSS_ADVICE,
            size, times + 1, attempts.mtu);
   return true;

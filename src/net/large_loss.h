@@ -11,7 +11,7 @@ enum { BY_LARGE_LOSS_SUSPECTS = 16 };
 
 /* Advice for users. */
 #define BY_LARGE_LOSS_ADVICE                                                                                           \
-  "lower the MTU of their interfaces to what the path carries, let ICMP \"fragmentation needed\" pass, or set the "    \
+  "lower the MTU of their interfaces to that of the path, let ICMP \"fragmentation needed\" pass, or set the "         \
   "sysctl net.ipv4.tcp_mtu_probing to 1"
 
 struct by_large_loss_finder {

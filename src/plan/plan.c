@@ -224,7 +224,7 @@ static enum banyan_status check_ports(const struct by_plan *plan, const struct b
   for (uint32_t i = 0; i < group->n_forwards; i++) {
     BY_TRY(check_switch(plan, position, group->forwards[i], "forwards"));
     if (i > 0 && group->forwards[i] <= group->forwards[i - 1])
-      return bad("forwards: \"%.64s\" is out of order or stands there twice", plan->vertices[group->forwards[i]].name);
+      return bad("forwards: \"%.64s\" is out of order or listed twice", plan->vertices[group->forwards[i]].name);
   }
   for (uint32_t i = 0; i < group->n_ports; i++) {
     BY_TRY(check_port(plan, group, position, &group->ports[i]));
@@ -284,7 +284,7 @@ _Static_assert(offsetof(struct by_vertex, name) == 0, "names are compared by by_
 static enum banyan_status mark_vertex(struct check *check, uint32_t vertex, uint32_t *ranks) {
   if (vertex >= check->plan->n_vertices) return bad("vertex number %u is not in the plan", vertex);
   if (check->seen[vertex] == check->mark)
-    return bad("vertex \"%.64s\" stands in it twice", get_vertex_name(check, vertex));
+    return bad("vertex \"%.64s\" is listed twice", get_vertex_name(check, vertex));
   check->seen[vertex] = check->mark;
   *ranks += check->plan->vertices[vertex].kind == BY_VERTEX_RANK;
   return BANYAN_OK;
@@ -313,18 +313,18 @@ static enum banyan_status check_twigs(struct check *check, const struct by_group
 static enum banyan_status check_parents(struct check *check, const struct by_group *group, const uint32_t *parent,
                                         const char *direction) {
   uint32_t root = group->root, on_path = ++check->mark, good = ++check->mark;
-  if (!parent) return bad("has no way %s", direction);
+  if (!parent) return bad("has no edges %s", direction);
   if (parent[root] != root)
-    return bad("way %s: the root \"%.64s\" has a parent", direction, get_name_at(check, group, root));
+    return bad("edges %s: the root \"%.64s\" has a parent", direction, get_name_at(check, group, root));
   check->state[root] = good;
   for (uint32_t i = 0; i < group->n; i++) {
     uint32_t u = i;
     for (; check->state[u] != good; u = parent[u]) {
       const char *name = get_name_at(check, group, u);
       if (parent[u] >= group->n)
-        return bad("way %s: the parent of vertex \"%.64s\" is not in the tree", direction, name);
-      if (parent[u] == u) return bad("way %s: vertex \"%.64s\" is its own parent, but not the root", direction, name);
-      if (check->state[u] == on_path) return bad("way %s: vertex \"%.64s\" lies on a cycle", direction, name);
+        return bad("edges %s: the parent of vertex \"%.64s\" is not in the tree", direction, name);
+      if (parent[u] == u) return bad("edges %s: vertex \"%.64s\" is its own parent, but not the root", direction, name);
+      if (check->state[u] == on_path) return bad("edges %s: vertex \"%.64s\" lies on a cycle", direction, name);
       check->state[u] = on_path;
     }
     for (u = i; check->state[u] != good; u = parent[u]) check->state[u] = good;
@@ -335,7 +335,7 @@ static enum banyan_status check_parents(struct check *check, const struct by_gro
 static enum banyan_status check_radix(const struct by_group *group) {
   uint64_t product = 1;
   if (group->n_radix > BY_PLAN_MAX_DIGITS)
-    return bad("%u digits in radix, most are %d", group->n_radix, BY_PLAN_MAX_DIGITS);
+    return bad("%u digits in radix, at most %d are possible", group->n_radix, BY_PLAN_MAX_DIGITS);
   for (uint32_t i = 0; i < group->n_radix; i++) {
     if (group->radix[i] < 2) return bad("radix[%u] is %u, must be 2 or more", i, group->radix[i]);
     product *= group->radix[i];
@@ -450,9 +450,9 @@ enum banyan_status by_plan_validate(const struct by_plan *plan) {
   if (plan->n_classes < 1 || plan->n_classes > BY_PLAN_MAX_CLASSES)
     return bad("%u size classes, must be 1 to %d", plan->n_classes, BY_PLAN_MAX_CLASSES);
   if (plan->n_own > BY_PLAN_MAX_CLASSES)
-    return bad("%u classes of collectives' own, most are %d", plan->n_own, BY_PLAN_MAX_CLASSES);
+    return bad("%u classes of collectives' own, at most %d are possible", plan->n_own, BY_PLAN_MAX_CLASSES);
   if (plan->chunk > BY_PLAN_MAX_CHUNK)
-    return bad("the chunk is %zu bytes, most are %d", plan->chunk, BY_PLAN_MAX_CHUNK);
+    return bad("the chunk is %zu bytes, must be at most %d", plan->chunk, BY_PLAN_MAX_CHUNK);
   BY_TRY(check_name(plan->name, "the plan's name"));
   struct by_arena arena = {0};
   const char **names = BY_ARENA_ARRAY(&arena, const char *, plan->n_vertices);

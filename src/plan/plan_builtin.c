@@ -214,12 +214,12 @@ static enum banyan_status fill_ring2d(struct by_plan *plan, const struct paramet
 }
 
 static const struct builtin builtins[] = {
-    {{"star", "star[:ROOT]", "everyone sends to one rank (a parameter server)"}, fill_star},
+    {{"star", "star[:ROOT]", "all ranks send to one rank (a parameter server)"}, fill_star},
     {{"sharded", "sharded", "a star at every rank, one n-th of the buffer each"}, fill_sharded},
     {{"ring", "ring", "n chains around a ring, one n-th each: fewest bytes, most steps"}, fill_ring},
     {{"chain", "chain", "one chain: a pipeline through all ranks"}, fill_chain},
     {{"tree", "tree[:K]", "one tree with K (2) children per rank"}, fill_tree},
-    {{"double-tree", "double-tree", "two binary trees; who is inside one is a leaf of the other"}, fill_double_tree},
+    {{"double-tree", "double-tree", "two binary trees; inner ranks of one are leaves of the other"}, fill_double_tree},
     {{"halving", "halving", "recursive halving and doubling: n binomial trees"}, fill_halving},
     {{"doubling", "doubling", "recursive doubling: pairs exchange, log2 n steps, for small buffers"}, fill_doubling},
     {{"exchange", "exchange[:K]", "everyone with everyone, in one step or in groups of up to K"}, fill_exchange},

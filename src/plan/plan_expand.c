@@ -105,8 +105,8 @@ static uint64_t count_groups(const struct expansion *e, const struct by_class *f
 static enum banyan_status expand_class(struct expansion *e, const struct by_class *from, struct by_class *to) {
   uint64_t n = count_groups(e, from);
   if (n > BY_PLAN_MAX_GROUPS)
-    return by_fail(BANYAN_ERR_UNSUPPORTED, "%u trees for each of %u ranks of a host: most are %d", from->n_groups,
-                   e->leaders, BY_PLAN_MAX_GROUPS);
+    return by_fail(BANYAN_ERR_UNSUPPORTED, "%u trees for each of %u ranks of a host: at most %d are possible",
+                   from->n_groups, e->leaders, BY_PLAN_MAX_GROUPS);
   BY_TRY(by_plan_add_groups(e->plan, to, (uint32_t)n));
   for (uint32_t g = 0, at = 0; g < from->n_groups; g++) {
     e->from = &from->groups[g];

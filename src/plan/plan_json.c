@@ -161,8 +161,8 @@ static enum banyan_status take_vertices(const struct part *part, enum by_group_k
   for (uint32_t i = 0; i < part->group->n; i++) {
     uint32_t *position = &part->reader->position[part->group->order[i]];
     if (*position != nowhere)
-      return by_doc_fail(&(struct by_doc_path){.above = &order_place, .index = i},
-                         "vertex \"%.64s\" stands in it twice", get_name_at(part, i));
+      return by_doc_fail(&(struct by_doc_path){.above = &order_place, .index = i}, "vertex \"%.64s\" is listed twice",
+                         get_name_at(part, i));
     *position = i;
   }
   return BANYAN_OK;

@@ -225,7 +225,7 @@ static enum banyan_status add_paths(struct load_state *l, struct by_plan_pair *p
   BY_TRY(by_paths_between(&l->paths, pairs->to, l->sources, n, l->hops));
   for (uint32_t i = 0; i < n; i++) {
     if (l->hops[pairs[i].from].hops == UINT32_MAX)
-      return by_fail(BANYAN_ERR_PLAN, "plan %s sends from \"%.64s\" to \"%.64s\", between which there is no way",
+      return by_fail(BANYAN_ERR_PLAN, "plan %s sends from \"%.64s\" to \"%.64s\", between which there is no path",
                      l->plan->name, nodes[pairs[i].from].name, nodes[pairs[i].to].name);
     BY_TRY(add_path(l, &pairs[i]));
   }

@@ -151,7 +151,7 @@ static enum banyan_status check_aggregator(const struct switched *t, uint32_t u,
     return fail_vertex(t, u, " below another vertex: it is the root of its tree, or an aggregator right below that");
   if (!below) return fail_vertex(t, u, " with nothing below it");
   if (below > BY_FRAGMENT_PORTS)
-    return fail_vertex(t, u, " with more ranks right below it than an aggregator copies results to: most are 64");
+    return fail_vertex(t, u, " with more ranks right below it than an aggregator copies results to, at most 64");
   for (uint32_t c = 0; c < group->n; c++)
     if (group->up[c] == u && get_kind(t, c) != BY_VERTEX_RANK)
       return fail_vertex(t, c, " below an aggregator, to which ranks alone send");
@@ -166,7 +166,7 @@ static enum banyan_status check_position(const struct switched *t, uint32_t u) {
   case BY_VERTEX_RANK:
     if (inner) return fail_vertex(t, u, " with others below it, in a tree through switches, where ranks are leaves");
     if (count_switches_above(t, u) > BY_PLAN_MAX_HOPS)
-      return fail_vertex(t, u, " with more switches on its way than fit into a fragment's stack: most are 8");
+      return fail_vertex(t, u, " with more switches on its way than fit into a fragment's stack, at most 8");
     return BANYAN_OK;
   case BY_VERTEX_SERVER: return root ? BANYAN_OK : check_aggregator(t, u, below);
   case BY_VERTEX_SWITCH:
@@ -174,7 +174,7 @@ static enum banyan_status check_position(const struct switched *t, uint32_t u) {
       return fail_vertex(t, u, " at the root of its tree: sums are finished by a server, which may be a rank's host");
     if (!inner) return fail_vertex(t, u, " with nothing below it");
     if (below > BY_FRAGMENT_PORTS)
-      return fail_vertex(t, u, " with more vertices right below it than a switch copies results to: most are 64");
+      return fail_vertex(t, u, " with more vertices right below it than a switch copies results to, at most 64");
     return BANYAN_OK;
   default: return fail_vertex(t, u, " in a tree through switches, where only switches add");
   }
@@ -190,7 +190,7 @@ static enum banyan_status check_group(const struct switched *t) {
   if (first == UINT32_MAX) return BANYAN_OK;
   if (t->group->kind != BY_GROUP_TREE) return fail_vertex(t, first, " in a group that is no single tree");
   if (t->group->down != t->group->up)
-    return fail_vertex(t, first, " in a tree whose way down is another than its way up");
+    return fail_vertex(t, first, " in a tree whose edges down differ from its edges up");
   if (workers > BY_PLAN_MAX_WORKERS)
     return by_fail(
         BANYAN_ERR_UNSUPPORTED,

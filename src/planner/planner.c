@@ -172,7 +172,7 @@ static enum banyan_status add_in_orders(struct weighing *w, const char *name, co
     w->other[r] = r;
   }
   if (w->n > MAX_GIVEN_ORDER || given) return BANYAN_OK;
-  snprintf(as_given, sizeof as_given, "%s, as given", what);
+  snprintf(as_given, sizeof as_given, "%s, in rank order", what);
   BY_TRY(add_builtin(w, name, w->other, as_given));
   if (w->planned->weighed.n == before + 2) drop_slower_candidate(&w->planned->weighed);
   return BANYAN_OK;
@@ -233,7 +233,7 @@ static enum banyan_status add_few_steps(struct weighing *w) {
     if (w->n == 2) w->planned->weighed.halving = w->planned->weighed.n - 1;
     if ((w->n & (w->n - 1)) == 0 && w->n > 4) {
       reverse_bits(w);
-      BY_TRY(add_builtin(w, "halving", w->other, "halving, near ones most"));
+      BY_TRY(add_builtin(w, "halving", w->other, "halving, mostly between neighbours"));
     }
     BY_TRY(add_in_orders(w, "doubling", "doubling"));
   }
@@ -248,7 +248,7 @@ static enum banyan_status add_builtins_and_trees(struct weighing *w) {
   for (uint32_t e = 0; e < graph->n_edges; e++) delays |= graph->edges[e].delay > 0;
   BY_TRY(by_plan_order(w->topology, graph, w->options->seed, w->order));
   if (w->options->allowed & BY_PLAN_TREE) BY_TRY(add_low_tree(w, true, "one tree of few hops"));
-  if (delays && w->options->allowed & BY_PLAN_TREE) BY_TRY(add_low_tree(w, false, "one tree of little delay"));
+  if (delays && w->options->allowed & BY_PLAN_TREE) BY_TRY(add_low_tree(w, false, "one tree of low delay"));
   if (w->options->allowed & BY_PLAN_RING) BY_TRY(add_rings(w));
   if (large || !(w->options->allowed & BY_PLAN_TREE)) return BANYAN_OK;
   BY_TRY(add_in_orders(w, "tree:2", "tree of two children"));
@@ -432,7 +432,7 @@ static enum banyan_status add_embedding(struct by_planned *p, const struct by_to
   char what[64];
   uint32_t n = by_embedding_facts(p->embedding).n_used;
   BY_TRY(by_embedding_plan(p->embedding, "trees", &plan));
-  snprintf(what, sizeof what, "%u of the cluster's ways", n);
+  snprintf(what, sizeof what, "%u trees of method cluster", n);
   return add_candidate(&p->weighed, what, plan, topology, &o->rates);
 }
 
@@ -448,8 +448,9 @@ static enum banyan_status add_embedding_of_hosts(struct by_planned *p, const str
   if (status != BANYAN_OK) return status == BANYAN_ERR_PLAN ? BANYAN_OK : status;
   status = by_embedding_plan(of_hosts, "trees", &plan);
   by_embedding_destroy(of_hosts);
-  return status == BANYAN_OK ? add_candidate(&p->weighed, "the best of them among hosts", plan, topology, &o->rates)
-                             : status;
+  return status == BANYAN_OK
+             ? add_candidate(&p->weighed, "the best of these without switches", plan, topology, &o->rates)
+             : status;
 }
 
 /* Adds own classes for the other collectives. */

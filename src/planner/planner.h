@@ -134,15 +134,16 @@ BANYAN_CHECK enum banyan_status by_planner_find_alternative(const struct by_plan
     "servers through\naggregating switches")                                                                           \
   X(WAYS, "ways", 0, "LIST", "for cluster: what may be used, of " BY_PLAN_METHODS ";\ndefault: all")                   \
   X(TREE_PENALTY, "tree-penalty", 0, "PART",                                                                           \
-    "for cluster: another tree must save this part of the time;\ndefault 0.01")                                        \
+    "for cluster: smallest saving of time, as a part of it, for\nwhich another tree is used; default 0.01")            \
   X(STEPS, "steps", 0, "Z", "for cluster: weights are tried in steps down to 1/Z; default 16")                         \
   X(COST, "cost", 0, "NAME=VALUE,...",                                                                                 \
     "costs for predicted times: \"hop=25us,message=5us,\nwire=1.05,grain=32K\"; see docs/measurements")                \
   X(FAN_OUT, "fan-out", 0, "D",                                                                                        \
-    "for the control tree: most children of a rank; default: derived\nfrom delay and costs of messages")               \
-  X(CONTROL_HEIGHT, "control-height", 0, "H", "for the control tree: most hops to the root; default: the\nminimum")    \
+    "for the control tree: largest number of children of a rank;\ndefault: derived from delay and costs of messages")  \
+  X(CONTROL_HEIGHT, "control-height", 0, "H",                                                                          \
+    "for the control tree: largest number of hops to the root;\ndefault: the minimum")                                 \
   X(CONTROL_DISTANCE, "control-distance", 0, "D",                                                                      \
-    "for the control tree: most links, or seconds, between a rank and\nits parent; default: the minimum")
+    "for the control tree: largest number of links, or seconds, between\na rank and its parent; default: the minimum")
 
 enum by_planner_key {
 #define BY_PLANNER_KEY(key, ...) BY_PLANNER_##key,

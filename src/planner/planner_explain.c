@@ -42,7 +42,7 @@ static void add_limits(const struct by_planned *planned, const struct by_topolog
   uint32_t n = 0;
   for (uint32_t i = 0; load && i < planned->graph->n_resources; i++) {
     if (!is_full(planned, load, i)) continue;
-    if (!n++) by_text_add(text, "What they fill to the last:\n");
+    if (!n++) by_text_add(text, "What they saturate:\n");
     if (n <= MAX_NAMED) name_resource(planned, topology, i, text);
   }
   if (n > MAX_NAMED) by_text_add(text, "  and %u more\n", n - MAX_NAMED);
@@ -80,7 +80,7 @@ static void add_time(struct by_text *text, double seconds, bool used) {
 
 static void add_table(const struct by_weighed *weighed, struct by_text *text) {
   char rate[32];
-  by_text_add(text, "What each would give, as predicted (* is used):\n%-34s%13s", "", "rate");
+  by_text_add(text, "What each would take, as predicted (* is used):\n%-34s%13s", "", "rate");
   for (uint32_t k = 0; k < N_SHOWN; k++) by_text_add(text, "%9s ", by_print_bytes(shown_sizes[k], rate));
   by_text_add(text, "\n");
   for (uint32_t i = 0; i < weighed->n; i++) {
@@ -99,10 +99,10 @@ static void add_table(const struct by_weighed *weighed, struct by_text *text) {
 static void add_meaning(const struct by_cost_rates *rates, struct by_text *text) {
   char call[32], hop[32], message[32], byte[32];
   by_text_add(text,
-              "Times are of calls that follow each other, with links' delays, headers of TCP and\n"
-              "Ethernet (x %.3f), and what hosts take: %s for a call, %s a hop, %s a message,\n"
-              "%s a byte (--cost changes them). Rates leave all of that out. `banyan simulate`\n"
-              "has delays, but neither headers nor hosts; `banyan bench` measures everything.\n",
+              "Times are for back-to-back calls, including links' delays, headers of TCP and\n"
+              "Ethernet (x %.3f), and the work of hosts: %s for a call, %s a hop, %s a message,\n"
+              "%s a byte (--cost changes them). Rates include none of that. `banyan simulate`\n"
+              "includes delays, but neither headers nor hosts; `banyan bench` measures everything.\n",
               rates->wire, by_print_seconds(rates->call, call), by_print_seconds(rates->hop, hop),
               by_print_seconds(rates->message, message), by_print_seconds(rates->byte, byte));
 }

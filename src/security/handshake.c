@@ -250,7 +250,7 @@ static enum banyan_status check_head(struct by_handshake *handshake) {
                      "a helper or server of a job connects where none is expected");
   if (!(server && handshake->purpose == 0) && (in[AT_PURPOSE] ^ handshake->purpose) & ~(helper ? BY_PURPOSE_HELPER : 0))
     return by_refuse(BY_REFUSED_PURPOSE, BANYAN_ERR_PROTOCOL,
-                     "the peer wants a connection for purpose %u, this end is for %u", in[AT_PURPOSE],
+                     "the peer requests a connection for purpose %u, this end is for %u", in[AT_PURPOSE],
                      handshake->purpose);
   handshake->purpose = in[AT_PURPOSE];
   handshake->head_seen = true;
@@ -323,7 +323,7 @@ static enum banyan_status step_hello(struct by_handshake *handshake) {
   size_t length = handshake->hello_length;
   BY_TRY(hello_mac(handshake, other_role(handshake->role), handshake->hello, length, expected));
   if (CRYPTO_memcmp(expected, handshake->hello + length, sizeof expected) != 0)
-    return by_refuse(BY_REFUSED_ALTERED, BANYAN_ERR_AUTH, "the peer's hello was altered on its way");
+    return by_refuse(BY_REFUSED_ALTERED, BANYAN_ERR_AUTH, "the peer's hello was altered in transit");
   expect_bytes(handshake, BY_HANDSHAKE_DONE, 0);
   return BANYAN_OK;
 }

@@ -47,7 +47,8 @@ static void explain_role(struct by_tls *tls) {
     if (tls->peers & role)
       n += (size_t)snprintf(wanted + n, sizeof wanted - n, "%s%s", n ? " or " : "", by_tls_role_name(role));
   note_fault(
-      tls, "the peer's certificate is for %s %s, and here only %s may talk; `banyan keys make` makes one for each role",
+      tls,
+      "the peer's certificate is for %s %s, and only %s is accepted here; `banyan keys make` makes one for each role",
       by_tls_role_name(tls->peer.role), tls->peer.name, n ? wanted : "nobody");
 }
 
@@ -61,11 +62,11 @@ static const struct {
   const char *text;
 } causes[] = {
     {SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC, BY_REFUSED_ALTERED, BANYAN_ERR_PROTOCOL,
-     "what came over the connection was altered on its way"},
+     "received data was altered in transit"},
     {ALERT + SSL_AD_BAD_RECORD_MAC, BY_REFUSED_ALTERED, BANYAN_ERR_PROTOCOL,
-     "the peer says that what came to it was altered on its way"},
+     "the peer reports that data was altered in transit"},
     {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
-     "the peer shows no certificate; it needs one from `banyan keys make`"},
+     "the peer presents no certificate; it needs one from `banyan keys make`"},
     {SSL_R_WRONG_VERSION_NUMBER, BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
      "the peer does not speak TLS; is the port right?"},
     {SSL_R_HTTP_REQUEST, BY_REFUSED_PROTOCOL, BANYAN_ERR_PROTOCOL,
@@ -83,11 +84,11 @@ static const struct {
      "the peer knows another authority than that of our certificate (%s); all hosts of a cluster need files from the "
      "same `banyan keys init`"},
     {ALERT + SSL_AD_CERTIFICATE_REQUIRED, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
-     "the peer wants a certificate, and we (%s) showed none"},
+     "the peer requires a certificate, and this process (%s) presented none"},
     {ALERT + SSL_AD_BAD_CERTIFICATE, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
-     "the peer refuses our certificate (%s): its clock is behind ours, or it looks for another name"},
+     "the peer rejects our certificate (%s): its clock is behind ours, or it expects another name"},
     {ALERT + SSL_AD_UNSUPPORTED_CERTIFICATE, BY_REFUSED_CERTIFICATE, BANYAN_ERR_AUTH,
-     "the peer does not talk with our role (%s); is the address right, and is this the certificate that is meant?"},
+     "the peer does not accept our role (%s); is the address right, and is this the intended certificate?"},
 };
 
 /* Explains a failure between processes of a job, which have no authority. */
@@ -95,7 +96,7 @@ static enum banyan_status explain_process(int reason, const char *text) {
   switch (reason) {
   case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
     return by_refuse(BY_REFUSED_IDENTITY, BANYAN_ERR_AUTH,
-                     "the peer shows no identity: it is no Banyan process of a job");
+                     "the peer presents no identity: it is not a process of a Banyan job");
   case SSL_R_NO_SHARED_CIPHER:
   case SSL_R_UNSUPPORTED_PROTOCOL:
   case ALERT + SSL_AD_PROTOCOL_VERSION:
@@ -106,7 +107,7 @@ static enum banyan_status explain_process(int reason, const char *text) {
                      "the peer refuses the identity of this process: it expects another process here");
   case SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC:
   case ALERT + SSL_AD_BAD_RECORD_MAC:
-    return by_refuse(BY_REFUSED_ALTERED, BANYAN_ERR_AUTH, "what came over the connection was altered on its way");
+    return by_refuse(BY_REFUSED_ALTERED, BANYAN_ERR_AUTH, "received data was altered in transit");
   case SSL_R_UNEXPECTED_EOF_WHILE_READING: /* Processes that end do not announce it. */
     return by_fail(BANYAN_ERR_PEER_DEAD, "the peer closed the connection in the middle of a message of TLS");
   default:

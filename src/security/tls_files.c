@@ -182,7 +182,7 @@ static enum banyan_status take_identity(struct by_tls_watch *watch) {
 static void read_files(struct by_tls_watch *watch) {
   watch->read = watch->seen;
   if (take_identity(watch) != BANYAN_OK)
-    by_warn("net", "keys that have changed are not used, and those before stay: %s", banyan_error_text());
+    by_warn("net", "changed keys cannot be used, and the previous ones stay in use: %s", banyan_error_text());
 }
 
 static void check_files(void *context) {

@@ -156,8 +156,8 @@ static enum banyan_status check_reach(const struct by_topology *topology, struct
     if (!topology->nodes[i].takes_part) continue;
     if (first == UINT32_MAX) first = i;
     if (by_find_leader(above, i) != by_find_leader(above, first))
-      return bad("\"%.64s\" and \"%.64s\" take part but cannot reach each other over links and nodes with "
-                 "something left of their capacity both ways",
+      return bad("\"%.64s\" and \"%.64s\" take part but cannot reach each other over links and nodes with capacity "
+                 "left in both directions",
                  topology->nodes[first].name, topology->nodes[i].name);
   }
   return first == UINT32_MAX ? bad("no host takes part") : BANYAN_OK;
@@ -166,8 +166,8 @@ static enum banyan_status check_reach(const struct by_topology *topology, struct
 enum banyan_status by_topology_validate(const struct by_topology *topology) {
   if (topology->n_nodes < 1) return bad("there are no nodes");
   if (topology->n_nodes > BY_TOPOLOGY_MAX_NODES || topology->n_links > BY_TOPOLOGY_MAX_LINKS)
-    return bad("%u nodes and %u links are too many: most are %d and %d", topology->n_nodes, topology->n_links,
-               BY_TOPOLOGY_MAX_NODES, BY_TOPOLOGY_MAX_LINKS);
+    return bad("%u nodes and %u links are too many: at most %d and %d are possible", topology->n_nodes,
+               topology->n_links, BY_TOPOLOGY_MAX_NODES, BY_TOPOLOGY_MAX_LINKS);
   BY_TRY(check_text(topology->name, "the topology's name", 0));
   struct by_arena arena = {0};
   enum banyan_status status = check_nodes(topology, &arena);

@@ -161,7 +161,7 @@ def check_live(world):
 def check_away(world):
     b = world.browser
     world.stop()
-    b.wait("the page reports that the manager does not answer", lambda: "does not answer since" in b.text("#trouble"))
+    b.wait("the page reports that the manager does not answer", lambda: "has not answered since" in b.text("#trouble"))
     check(b.run("return document.querySelector('#trouble').getAttribute('role')") == "alert", "as an alert")
     check(b.count("#job-table tbody tr") == 3, "what was there is still shown")
     world.start()

@@ -308,7 +308,7 @@ def test_manager(folder):
     assert "I do not like it" in status["manager"]["why"], status
     link = manager.welcome()
     link.send("junk")
-    agent.status_has(lambda status: "what no manager sends" in status["manager"].get("why", ""))
+    agent.status_has(lambda status: "unexpected messages" in status["manager"].get("why", ""))
     assert agent.end() == 0
     manager.close()
 

@@ -161,7 +161,7 @@ def test_class_and_end(folder):
     wait_for(log, "sends in class 1 from now on", RANKS)
     assert manager.receive("left") == {"type": "left", "job": name, "rank": 0}
     assert run.wait(TIMEOUT) == 0, output_of(log)
-    assert output_of(log).count("goes on without it") == 1, output_of(log)
+    assert output_of(log).count("continues without it") == 1, output_of(log)
 
 
 PLAN = {"format": "banyan-plan 1", "name": "switched", "ranks": RANKS,
@@ -276,13 +276,13 @@ def test_late_certificate(folder):
     pem = keys / "job-h1.pem"
     pem.rename(folder / "later")
     run, log = start_job(folder, manager, keys, 100 * CALLS)
-    wait_for(log, "is away", 1)
-    assert re.search(r"manager at \S+ is away: there is no \S+job-NAME.pem", output_of(log)), output_of(log)
+    wait_for(log, "is not reachable", 1)
+    assert re.search(r"manager at \S+ is not reachable: there is no \S+job-NAME.pem", output_of(log)), output_of(log)
     (folder / "later").rename(pem)
     greet(manager)
     run.terminate()
     run.wait(TIMEOUT)
-    assert output_of(log).count("is away") == 1, output_of(log)
+    assert output_of(log).count("is not reachable") == 1, output_of(log)
 
 
 def main():

@@ -88,7 +88,7 @@ printf '{"format": "banyan-plan 1",\n "ranks": 2,}' >"$scratch/bad.json"
 refuses 1 'bad.json:2:' --file "$scratch/bad.json"
 printf '{"format": "banyan-plan 1", "ranks": 3, "trees": [{"share": 1, "root": "0", "up": {"1": "2", "2": "1"}}]}' \
   >"$scratch/bad.json"
-refuses 1 'bad.json: tree 0: way up: vertex "1" lies on a cycle' --file "$scratch/bad.json"
+refuses 1 'bad.json: tree 0: edges up: vertex "1" lies on a cycle' --file "$scratch/bad.json"
 
 # Every example of the documentation is a plan, and the first is drawn as documented.
 python3 - "$BANYAN_SOURCE/docs/plan-format.md" "$scratch" <<'EOF'
@@ -285,7 +285,7 @@ shows 'node "h0" is chosen twice' err
 wants 0 "$BANYAN" plan star:4,nic=1g,adds=all --method cluster --ways ring,tree --explain
 shows '^4 workers: .* carry 667 Mbit/s' err
 wants 1 "$BANYAN" plan star:4,nic=1g --method cluster --ways switches
-shows 'none of the allowed ways \(switches\) joins the 4 workers' err
+shows 'none of the allowed methods \(switches\) joins the 4 workers' err
 wants 2 "$BANYAN" plan star:4 --method cluster --ways rings
 shows 'ways: "rings" is not one of the ways ring,tree,helpers,switches' err
 wants 2 "$BANYAN" plan star:4 --ways ring

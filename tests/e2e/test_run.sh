@@ -113,7 +113,7 @@ printf 'localhost\nlocalhost slot=2\n' >"$scratch/hosts"
 wants 2 "$BANYAN" run --hostfile "$scratch/hosts" -- true
 shows "hosts:2: \"slot=2\" after the host is unknown: there are slots=N, max_slots=N, " err
 wants 2 "$BANYAN" run --hostfile /dev/zero -- true
-shows '/dev/zero is too large: most are 16777216 bytes' err
+shows '/dev/zero is too large: at most 16777216 bytes' err
 printf 'localhost\nlocal\0host\n127.0.0.1\n' >"$scratch/hosts"
 wants 2 "$BANYAN" run --hostfile "$scratch/hosts" -- true
 shows 'hosts: line 2 has a NUL byte' err

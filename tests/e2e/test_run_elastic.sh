@@ -64,7 +64,7 @@ wants 3 "$BANYAN" run -n 2 --restarts 2 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 
 shows '^banyan run: rank 1 on host .*: exit code 3: started again, 1 of 2 restarts$' err
 shows '^banyan run: rank 1 on host .*: exit code 3: started again in 500 ms, 2 of 2 restarts$' err
 shows '^banyan run: rank 1 on host .*: exit code 3: not started again, since all 2 restarts are used$' err
-shows '^banyan run: 1 processes are left, fewer than --min 2: ending the job$' err
+shows '^banyan run: only 1 of --min 2 processes are left: ending the job$' err
 left 0
 wants 0 "$BANYAN" run -n 2 --restarts 1 -- sh -c 'echo "$BANYAN_RANK:${BANYAN_LAUNCHER##*:}"; case $BANYAN_LAUNCHER in
     *:1:0) kill -9 $$ ;;
@@ -141,7 +141,7 @@ wants 0 "$BANYAN" run -H a:2,refused:2 --min 2 -- "$sum" 5
 shows '^banyan run: host refused: could not be reached' err
 counts 2 'done as rank [01] of 2$' out
 wants 1 "$BANYAN" run -H a:2,refused:2 --min 3 -- "$sum" 5
-shows '^banyan run: 2 processes are left, fewer than --min 3' err
+shows '^banyan run: only 2 of --min 3 processes are left' err
 
 # --- hosts come and go
 printf 'a:2\n' >"$scratch/hosts"

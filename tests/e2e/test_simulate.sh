@@ -21,7 +21,7 @@ shows "and hosts' work beyond 20 us a chunk,$" out
 # %.
 wants 0 "$BANYAN" plan star:4,nic=1g --explain
 shows 'headers of TCP and$' err
-shows '^Ethernet \(x 1\.046\), and what hosts take: 5 us for a call, 25 us a hop, 5 us a message,$' err
+shows '^Ethernet \(x 1\.046\), and the work of hosts: 5 us for a call, 25 us a hop, 5 us a message,$' err
 free=wire=1,call=0,hop=0,link=0,message=0,byte=0
 for name in star-even star-unequal two-sites sparse-12; do
   wants 0 "$BANYAN" plan "$examples/$name.json" --cost $free --explain --json

@@ -79,7 +79,7 @@ ip link set p up
 tc qdisc add dev p root tbf rate 50mbit burst 32k latency 10ms
 start env
 status_has '"rate":50000000'
-comes has 'somebody else has made one there' err || fail "it does not report that it leaves others' queues alone"
+comes has 'another program has made one there' err || fail "it does not report that it leaves others' queues alone"
 tc qdisc replace dev p root tbf rate 20mbit burst 32k latency 10ms
 status_has '"rate":20000000'
 ends TERM

@@ -8,7 +8,7 @@
 steps=${BANYAN_ALTERED:-120}
 seed=${BANYAN_TEST_SEED:-1}
 run=("$BANYAN" run --ssh "$scratch/ssh" --remote "$BANYAN" -i 10.8.0.0/16 -H "a:1,b:1,c:1" -x BANYAN_ENGINE=spin=0)
-why='altered on its way|is gone|closed the connection|broke|does not speak TLS'
+why='altered in transit|is gone|closed the connection|broke|does not speak TLS'
 
 # altered WHAT: how many of them there were, of the report's line for TCP or connections.
 altered() { grep -oE "[0-9]+ $1" "$scratch/altered" | cut -d' ' -f1; }
@@ -29,10 +29,10 @@ elastic() { # OPTION... of alter_packets
 }
 elastic --flip 1e-6
 [ "$(altered 'bits flipped,' | head -n 1)" -gt 0 ] || fail "no bit was flipped"
-shows 'altered on its way' job
+shows 'altered in transit' job
 elastic --replay 0.02
 [ "$(altered 'segments replayed')" -gt 0 ] || fail "no segment was replayed"
-shows 'altered on its way' job
+shows 'altered in transit' job
 
 # A job of the usual kind ends, and says why.
 for ((i = 0; i < 1 + steps / 100; i++)); do

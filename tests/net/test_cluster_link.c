@@ -596,13 +596,13 @@ static void test_agent_comes_back(void **state) {
   begin_welcomed(&agent, &job, 0.05);
   check_reports(agent.peers[1], agent.own_plan);
   close_agent(&agent);
-  for (double until = job_now() + 50; !job_count_log(&job, "the job goes on without it") && job_now() < until;)
+  for (double until = job_now() + 50; !job_count_log(&job, "the job continues without it") && job_now() < until;)
     usleep(1000);
   open_agent(&agent);
   accept_all(&agent);
   welcome_all(&agent, 0.05);
   for (int i = 0; i < RANKS; i++) check_reports(agent.peers[i], agent.own_plan);
-  job_check_log(&job, "the job goes on without it", 1);
+  job_check_log(&job, "the job continues without it", 1);
   end(&agent, &job);
 }
 

@@ -113,9 +113,9 @@ done
 wait "$run" && fail "a host answered that could not"
 shows 'host b does not answer yet: packets with [0-9]+ bytes of data were sent .*lower the MTU' run
 finish encrypted
-shows 'packets with [0-9]+ bytes of data were sent [0-9]+ times in vain \(MTU 9000\).*lower the MTU' encrypted
+shows 'packets with [0-9]+ bytes of data were sent [0-9]+ times without an answer \(MTU 9000\).*lower the MTU' encrypted
 kill -CONT "${process[stopped.1]}"
 for job in slow lossy stopped; do
   finish "$job"
-  ! grep -E 'large packets|in vain' "$scratch/$job" || fail "$job: large packets are not lost there alone"
+  ! grep -E 'large packets|without an answer' "$scratch/$job" || fail "$job: large packets are not lost there alone"
 done

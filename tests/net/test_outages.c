@@ -262,7 +262,7 @@ static void finish(struct run *run) {
   job_end(&run->job, false);
 }
 
-#define SILENT "its host has answered nothing for"
+#define SILENT "its host has not answered for"
 
 static struct run runs[AT_ONCE];
 static int n_runs;

@@ -48,7 +48,7 @@ static void test_limits(void **state) {
   char spaces[1001];
   for (size_t i = 0; i < 2; i++)
     assert_status(by_doc_load("d", texts[i], strlen(texts[i]), &limits, &root), BANYAN_ERR_PARSE);
-  assert_string_equal(banyan_error_text(), "d: too large: most are 1000 bytes, 5 objects and arrays, 10 elements");
+  assert_string_equal(banyan_error_text(), "d: too large: at most 1000 bytes, 5 objects and arrays, 10 elements");
   memset(spaces, ' ', sizeof spaces);
   assert_status(by_doc_load("d", spaces, sizeof spaces, &limits, &root), BANYAN_ERR_PARSE);
   assert_non_null(strstr(banyan_error_text(), "too large"));

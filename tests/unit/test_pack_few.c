@@ -90,7 +90,7 @@ static void test_heights(void **state) {
   assert_true(throughput(graph, &options) >= 10 - 1e-6);
   options.max_height = 7;
   assert_status(by_pack_few(graph, &options, &packing), BANYAN_ERR_PLAN);
-  assert_non_null(strstr(banyan_error_text(), "the least that there is, is 8"));
+  assert_non_null(strstr(banyan_error_text(), "the lowest has 8"));
   options.by_delay = true;
   options.max_height = 12e-3;
   assert_true(throughput(graph, &options) >= 10 - 1e-6);

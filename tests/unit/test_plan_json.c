@@ -311,7 +311,7 @@ static void test_errors(void **state) {
       {HEAD "\"ranks\": 1, \"trees\": [], \"classes\": []}", "p.json: classes: has 0 elements", 0},
       {HEAD "\"ranks\": 1, \"trees\": [], \"classes\": [{\"trees\": []}]}", "classes[0]: the field \"up_to\"", 0},
       {HEAD "\"ranks\": 1, \"chunk\": \"2 parsecs\", \"trees\": []}", "p.json: chunk: \"2 parsecs\" is not", 0},
-      {HEAD "\"ranks\": 1, \"chunk\": \"2G\", \"trees\": []}", "p.json: chunk: is 2G, most is", 0},
+      {HEAD "\"ranks\": 1, \"chunk\": \"2G\", \"trees\": []}", "p.json: chunk: is 2G, must be at most", 0},
       {HEAD "\"vertices\": 4}", "p.json: vertices: must be an object", 0},
       {HEAD "\"vertices\": {\"a\": {}}}", "p.json: vertices[\"a\"]: the field \"kind\" is missing", 0},
       {HEAD "\"vertices\": {\"a\": {\"kind\": \"rnk\"}}}", "p.json: vertices[\"a\"].kind: is \"rnk\"", 0},
@@ -331,13 +331,13 @@ static void test_errors(void **state) {
       {TREE("\"root\": \"0\", \"up\": [0, 0, \"1\"]"), "p.json: trees[0].up[2]: must be", 0},
       {TREE("\"root\": \"0\", \"up\": [1, 0, 0]"), "p.json: trees[0].up[0]: the root has no parent but", 0},
       {TREE("\"root\": \"0\", \"order\": [\"0\", \"2\", \"1\"], \"up\": [0, 0, 0]"), "up: is by rank, and", 0},
-      {TREE("\"root\": \"0\", \"up\": [0, 2, 1]"), "tree 0: way up: vertex \"1\" lies on a cycle", BANYAN_ERR_PLAN},
+      {TREE("\"root\": \"0\", \"up\": [0, 2, 1]"), "tree 0: edges up: vertex \"1\" lies on a cycle", BANYAN_ERR_PLAN},
       {TREE("\"root\": \"0\", \"up\": {\"1\": \"0\", \"2\": 1}"), "trees[0].up[\"2\"]: must be a string", 0},
       {TREE("\"root\": \"0\", \"up\": {\"1\": \"0\", \"x\": \"1\"}"), "trees[0].up[\"x\"]: there is no vertex", 0},
       {TREE("\"root\": \"0\", \"up\": {\"1\": \"2\"}"), "trees[0].up[\"1\"]: vertex \"2\" is not in this tree", 0},
       {TREE("\"root\": \"0\", \"up\": {\"0\": \"1\", \"1\": \"0\", \"2\": \"1\"}"), "up[\"0\"]: the root has no", 0},
       {TREE(UP ", \"down\": {\"1\": \"0\"}"), "p.json: trees[0].down: vertex \"2\" has no parent", 0},
-      {TREE(UP ", \"order\": [\"0\", \"1\", \"1\"]"), "trees[0].order[2]: vertex \"1\" stands in it twice", 0},
+      {TREE(UP ", \"order\": [\"0\", \"1\", \"1\"]"), "trees[0].order[2]: vertex \"1\" is listed twice", 0},
       {TREE(UP ", \"radix\": [3]"), "p.json: trees[0]: unknown field \"radix\"", 0},
       {TREE(UP ", \"kind\": \"ring\""), "p.json: trees[0].kind: is \"ring\", must be", 0},
       {TREE(UP ", \"rate\": -1"), "p.json: trees[0].rate: is -1", 0},
@@ -350,11 +350,11 @@ static void test_errors(void **state) {
       {TREE("\"root\": \"0\\n\", \"up\": {}"), "there is no vertex \"0?\"", 0},
       {TREE("\"root\": \"0\", \"up\": {\"1\": \"0\"}"), "p.json: tree 0: vertex \"2\" (rank 2) is missing",
        BANYAN_ERR_PLAN},
-      {TREE("\"root\": \"0\", \"up\": {\"1\": \"2\", \"2\": \"1\"}"), "tree 0: way up: vertex \"1\" lies on a cycle",
+      {TREE("\"root\": \"0\", \"up\": {\"1\": \"2\", \"2\": \"1\"}"), "tree 0: edges up: vertex \"1\" lies on a cycle",
        BANYAN_ERR_PLAN},
       {TREE("\"root\": \"0\", \"up\": {\"1\": \"0\", \"2\": \"2\"}"), "vertex \"2\" is its own parent",
        BANYAN_ERR_PLAN},
-      {TREE(UP ", \"twigs\": {\"2\": \"0\"}"), "tree 0: vertex \"2\" stands in it twice", BANYAN_ERR_PLAN},
+      {TREE(UP ", \"twigs\": {\"2\": \"0\"}"), "tree 0: vertex \"2\" is listed twice", BANYAN_ERR_PLAN},
       {TREE("\"kind\": \"exchange\", \"radix\": [2]"), "tree 0: the radix must multiply to 3", BANYAN_ERR_PLAN},
       {SWITCHED(", \"forwards\": [\"w\"]"), "trees[0].forwards[0]: there is no vertex \"w\"", 0},
       {SWITCHED(", \"forwards\": {}"), "trees[0].forwards: must be an array", 0},
@@ -364,7 +364,7 @@ static void test_errors(void **state) {
       {SWITCHED(", \"ports\": {\"x\": {\"y\": 3}}"), "trees[0].ports[\"x\"][\"y\"]: must be a string", 0},
       {TREE("\"kind\": \"exchange\", \"ports\": {}"), "p.json: trees[0]: unknown field \"ports\"", 0},
       {SWITCHED(", \"forwards\": [\"0\"]"), "tree 0: forwards: vertex \"0\" is no switch", BANYAN_ERR_PLAN},
-      {SWITCHED(", \"forwards\": [\"y\", \"y\"]"), "forwards: \"y\" is out of order or stands", BANYAN_ERR_PLAN},
+      {SWITCHED(", \"forwards\": [\"y\", \"y\"]"), "forwards: \"y\" is out of order or listed", BANYAN_ERR_PLAN},
       {SWITCHED(", \"ports\": {\"y\": {\"s\": \"e\"}}"), "\"s\" is neither parent nor child of \"y\"", BANYAN_ERR_PLAN},
       {SWITCHED(", \"ports\": {\"0\": {\"y\": \"e\"}}"), "ports: vertex \"0\" is no switch", BANYAN_ERR_PLAN},
       {SWITCHED(", \"ports\": {\"y\": {\"0\": \"\"}}"), "ports: the interface of \"y\" towards \"0\" must be",
@@ -543,7 +543,7 @@ static void test_classes(void **state) {
   BAD(plan, c[1].groups->share = -1, c[1].groups->share = 1, "class 1, tree 0: share is -1");
   BAD(plan, c[1].groups->share = NAN, c[1].groups->share = 1, "class 1, tree 0: share is");
   BAD(plan, c[1].groups->share = INFINITY, c[1].groups->share = 1, "class 1, tree 0: share is inf");
-  BAD(plan, c[1].groups->up[2] = 2, c[1].groups->up[2] = 0, "class 1, tree 0: way up: vertex \"2\" is its own");
+  BAD(plan, c[1].groups->up[2] = 2, c[1].groups->up[2] = 0, "class 1, tree 0: edges up: vertex \"2\" is its own");
   by_plan_destroy(plan);
 }
 
@@ -552,14 +552,14 @@ static void test_trees(void **state) {
   struct by_plan *plan;
   assert_ok(by_plan_builtin("ring", 5, &plan)); /* The tree is up: 1 2 3 4 0, down: 4 3 2 1 0. */
   struct by_group *g = plan->classes[0].groups;
-  BAD(plan, g->up[4] = 2, g->up[4] = 0, "tree 0: way up: vertex \"2\" lies on a cycle");
-  BAD(plan, g->down[1] = 3, g->down[1] = 0, "tree 0: way down: vertex \"1\" lies on a cycle");
-  BAD(plan, g->up[3] = 3, g->up[3] = 4, "tree 0: way up: vertex \"3\" is its own parent");
-  BAD(plan, g->up[3] = 5, g->up[3] = 4, "tree 0: way up: the parent of vertex \"3\" is not in the tree");
-  BAD(plan, g->up[0] = 1, g->up[0] = 0, "tree 0: way up: the root \"0\" has a parent");
-  BAD(plan, g->down[0] = UINT32_MAX, g->down[0] = 0, "tree 0: way down: the root \"0\" has a parent");
+  BAD(plan, g->up[4] = 2, g->up[4] = 0, "tree 0: edges up: vertex \"2\" lies on a cycle");
+  BAD(plan, g->down[1] = 3, g->down[1] = 0, "tree 0: edges down: vertex \"1\" lies on a cycle");
+  BAD(plan, g->up[3] = 3, g->up[3] = 4, "tree 0: edges up: vertex \"3\" is its own parent");
+  BAD(plan, g->up[3] = 5, g->up[3] = 4, "tree 0: edges up: the parent of vertex \"3\" is not in the tree");
+  BAD(plan, g->up[0] = 1, g->up[0] = 0, "tree 0: edges up: the root \"0\" has a parent");
+  BAD(plan, g->down[0] = UINT32_MAX, g->down[0] = 0, "tree 0: edges down: the root \"0\" has a parent");
   BAD(plan, g->root = 5, g->root = 0, "tree 0: the root is position 5 of 5");
-  BAD(plan, g->order[3] = 2, g->order[3] = 3, "tree 0: vertex \"2\" stands in it twice");
+  BAD(plan, g->order[3] = 2, g->order[3] = 3, "tree 0: vertex \"2\" is listed twice");
   BAD(plan, g->order[3] = 9, g->order[3] = 3, "tree 0: vertex number 9 is not in the plan");
   BAD(plan, g->n = 4, g->n = 5, "tree 0: vertex \"4\" (rank 4) is missing");
   BAD(plan, g->n = 0, g->n = 5, "tree 0: has 0 vertices");
@@ -569,8 +569,8 @@ static void test_trees(void **state) {
   BAD(plan, g->n_radix = 0, g->n_radix = 1, "tree 0: the radix must multiply to 5");
   BAD(plan, g->n_radix = 17, g->n_radix = 1, "tree 0: 17 digits");
   uint32_t *up = g->up;
-  BAD(plan, g->up = NULL, g->up = up, "tree 0: has no way up");
-  BAD(plan, g->down = NULL, g->down = up, "tree 0: has no way down");
+  BAD(plan, g->up = NULL, g->up = up, "tree 0: has no edges up");
+  BAD(plan, g->down = NULL, g->down = up, "tree 0: has no edges down");
   BAD(plan, g->kind = (enum by_group_kind)3, g->kind = BY_GROUP_ROTATED, "tree 0: its kind is 3");
   by_plan_destroy(plan);
 }
@@ -585,7 +585,7 @@ static void test_twigs(void **state) {
   BAD(plan, t[1].parent = 7, t[1].parent = 1, "tree 0: twig 1: vertex number not in the plan");
   BAD(plan, t[1].child = 7, t[1].child = 5, "tree 0: twig 1: vertex number not in the plan");
   BAD(plan, t[1].child = 4, t[1].child = 5, "tree 0: twig \"4\" is out of order");
-  BAD(plan, t[0].child = 3, t[0].child = 4, "tree 0: vertex \"3\" stands in it twice");
+  BAD(plan, t[0].child = 3, t[0].child = 4, "tree 0: vertex \"3\" is listed twice");
   BAD(plan, g->n_twigs = 2, g->n_twigs = 3, "tree 0: vertex \"6\" (rank 6) is missing");
   by_plan_destroy(plan);
 }

@@ -295,7 +295,7 @@ static void test_too_few(void **state) {
   expect(w, "dead 1 a0;dead 2 a0;");
   by_supervisor_ended(w->supervisor, 1, 4 << 8, w->now);
   expect(w, "dead 2 b0;end 4;");
-  expect_line(w, "1 processes are left, fewer than --min 2: ending the job");
+  expect_line(w, "only 1 of --min 2 processes are left: ending the job");
   die(w, 2, SIGTERM);
   finish(w, 128 + SIGTERM);
 }
@@ -305,7 +305,7 @@ static void test_waits_for_hosts(void **state) {
   struct world *w = form(2, (struct by_supervisor_options){.may_grow = true});
   by_supervisor_lost(w->supervisor, 1, w->now); /* which proves nothing */
   expect(w, "");
-  expect_line(w, "1 processes are left, fewer than --min 2: the job ends unless others join within 60 s");
+  expect_line(w, "only 1 of --min 2 processes are left: the job ends unless others join within 60 s");
   tick(w, 59 * BY_SECOND);
   by_supervisor_add(w->supervisor, "c", w->now);
   tick(w, BY_SECOND);

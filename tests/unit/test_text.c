@@ -268,7 +268,7 @@ static void test_files(void **state) {
   assert_memory_equal(text, wrote, BYTES);
   free(text);
   assert_status(by_read_file("thing", path, BYTES - 1, &text, &length), BANYAN_ERR_PARSE);
-  assert_non_null(strstr(banyan_error_text(), " is too large: most are 299999 bytes"));
+  assert_non_null(strstr(banyan_error_text(), " is too large: at most 299999 bytes"));
   assert_null(text);
   unlink(path);
   test_free(wrote);
@@ -316,7 +316,7 @@ static void test_empty_endless_and_none(void **state) {
   assert_int_equal(length, 0);
   free(text);
   assert_status(by_read_file("thing", "/dev/zero", 1 << 20, &text, &length), BANYAN_ERR_PARSE);
-  assert_string_equal(banyan_error_text(), "thing /dev/zero is too large: most are 1048576 bytes");
+  assert_string_equal(banyan_error_text(), "thing /dev/zero is too large: at most 1048576 bytes");
   assert_status(by_read_file("thing", "/nowhere/x", 10, &text, &length), BANYAN_ERR_SYSTEM);
   assert_string_equal(banyan_error_text(), "cannot open thing /nowhere/x: No such file or directory");
   assert_status(by_read_file("thing", "/", 10, &text, &length), BANYAN_ERR_SYSTEM);
@@ -335,7 +335,7 @@ static void test_nul(void **state) {
   close(ends[1]);
   snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
   assert_status(by_read_file("thing", path, 1000, &text, &length), BANYAN_ERR_PARSE);
-  assert_non_null(strstr(banyan_error_text(), ": line 3 has a NUL byte: this is no text, or it is damaged"));
+  assert_non_null(strstr(banyan_error_text(), ": line 3 has a NUL byte: this is not a text file, or it is damaged"));
   assert_null(text);
   close(ends[0]);
 }

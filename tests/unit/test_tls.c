@@ -216,7 +216,7 @@ static void test_refusals(void **state) {
        "another authority than that of our certificate (manager m0)"},
       {"another authority's server", client, other_server, 0, "(agent h1) is of another authority",
        "another authority than that of our certificate (agent h1)"},
-      {"a job where agents talk", as_job, server, 1, "is for job h1, and here only agent or client may talk",
+      {"a job where agents talk", as_job, server, 1, "is for job h1, and only agent or client is accepted here",
        "does not talk with our role (job h1)"},
       {"a manager where an agent is", wants_agent, server, 0, "is for manager m0, and here only agent",
        "does not talk with our role (manager m0)"},
@@ -364,7 +364,7 @@ static void test_foreign_peers(void **state) {
   } cases[] = {
       {false, TLS1_2_VERSION, "h1", "no TLS 1.3", BANYAN_ERR_PROTOCOL},
       {true, TLS1_2_VERSION, "h1", "no TLS 1.3", BANYAN_ERR_PROTOCOL},
-      {false, TLS1_3_VERSION, NULL, "shows no certificate", BANYAN_ERR_AUTH},
+      {false, TLS1_3_VERSION, NULL, "presents no certificate", BANYAN_ERR_AUTH},
       {false, TLS1_3_VERSION, "h1", NULL, BANYAN_OK},
       /* A server that requests no certificate is still authenticated. */
       {true, TLS1_3_VERSION, "h1", NULL, BANYAN_OK},

@@ -52,7 +52,7 @@ static void test_errors(void **state) {
     const char *source, *text, *error;
   } cases[] = {
       {"x", "", "x: is empty; topologies are read as json"},
-      {"x.json.bak", "hello", "x.json.bak: is in no format that is known; topologies are read as json"},
+      {"x.json.bak", "hello", "x.json.bak: is in no known format; topologies are read as json"},
       {"x", "12 13 14\n", "x: is in no format"},
       {"x.json", "hello", "x.json:1:"},
       {"x.json", "", "x.json:1:"},

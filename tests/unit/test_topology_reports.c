@@ -376,7 +376,7 @@ static void test_long_rows(void **state) {
   assert_non_null(text);
   memset(text, 'x', LENGTH);
   assert_status(by_topology_parse_pairs("t.csv", text, LENGTH, "", &topology), BANYAN_ERR_PARSE);
-  assert_string_equal(banyan_error_text(), "t.csv:1: is 20000 bytes long, most is 16384");
+  assert_string_equal(banyan_error_text(), "t.csv:1: is 20000 bytes long, must be at most 16384");
   memset(text, ',', LENGTH);
   assert_status(by_topology_parse_pairs("t.csv", text, 100, "", &topology), BANYAN_ERR_PARSE);
   assert_string_equal(banyan_error_text(), "t.csv:1: more than 64 fields");

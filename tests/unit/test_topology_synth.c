@@ -249,11 +249,11 @@ static void test_errors(void **state) {
       {"clos:2x2,spines=0", "clos: spines is 0, must be 1 to"},
       {"clos:2x2,adds=most", "clos: adds: is \"most\", must be none, leaf, spine or all"},
       {"random:3,degree=3", "random: the degree is 3, but a host has only 2 others"},
-      {"star:65536", "star: 65537 nodes and 0 links are too many: most are 65536 and 4194304"},
+      {"star:65536", "star: 65537 nodes and 0 links are too many: at most 65536 and 4194304 are possible"},
       {"mesh:65536", "mesh: 65536 nodes and 2147450880 links are too many"},
       {"clos:65536x65536", "clos: 4295032848 nodes"},
       {"tree:60000x60000x60000x60000", "tree: 1296021600"},
-      {long_text, "star: the text is too long: most are 255 bytes"},
+      {long_text, "star: the text is too long: at most 255 bytes"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct by_topology *topology;

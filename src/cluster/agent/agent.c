@@ -59,8 +59,8 @@ void by_agent_manager_gone(struct by_agent *agent, const char *why, uint64_t now
   by_keep_printable(why, session->why, sizeof session->why);
   /* A session that ended before the manager's welcome was not announced. */
   if (session->announced || fresh) {
-    by_warn("agent", "no manager at %s: %s; jobs go on as they are, it is tried again", agent->options.manager,
-            session->why);
+    by_warn("agent", "no manager at %s: %s; jobs continue as before, and the agent keeps trying",
+            agent->options.manager, session->why);
     session->announced = false;
   }
   session->delay = fmin(session->delay > 0 ? 2 * session->delay : first_delay, longest_delay(session));
@@ -137,7 +137,8 @@ static void end_refused(struct by_agent *agent, bool understood, const char *why
   char text[BY_AGENT_TEXT];
   if (!understood) session->n_refused++;
   snprintf(text, sizeof text, "%s: %.150s",
-           understood ? "it refuses this agent" : "it sends what no manager sends (is it one, of this version?)", why);
+           understood ? "it refuses this agent" : "it sends unexpected messages (is it a manager of this version?)",
+           why);
   session->refused_delay = first ? longest_delay(session) : fmin(2 * session->refused_delay, max_refused);
   end_session(agent, text, now);
   connect_after(session, session->refused_delay, now);

@@ -105,11 +105,10 @@ enum banyan_status by_host_queues_set(struct by_netlink *netlink, unsigned inter
   char name[IF_NAMESIZE];
   BY_TRY(find_root(netlink, interface, &root));
   if (root.handle && root.handle != class_handle(0))
-    return by_fail(
-        BANYAN_ERR_UNSUPPORTED,
-        "queues of %s: somebody else has made one there (%s %x:); remove it with `tc qdisc del dev %s root`, "
-        "or leave this interface to it",
-        name_of(interface, name), root.kind, root.handle >> 16, name_of(interface, name));
+    return by_fail(BANYAN_ERR_UNSUPPORTED,
+                   "queues of %s: another program has made one there (%s %x:); remove it with `tc qdisc del dev %s "
+                   "root`, or leave this interface to it",
+                   name_of(interface, name), root.kind, root.handle >> 16, name_of(interface, name));
   BY_TRY(by_host_queues_remove(netlink, interface));
   enum banyan_status status = add_queues(netlink, interface, queues);
   if (status == BANYAN_OK) return BANYAN_OK;

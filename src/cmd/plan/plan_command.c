@@ -65,7 +65,7 @@ static const struct by_option options[] = {
     BY_INT("adding", 0, request.placed.max_adding, "K", 0, BY_PLAN_MAX_VERTICES,
            "for in-network: largest number of aggregating switches in a tree"),
     BY_INT("queues", 0, request.placed.queues, "N", 1, MAX_QUEUES,
-           "for in-network: for in-network: split each tree into N with\nequal shares, which N cores of a user-space "
+           "for in-network: split each tree into N with\nequal shares, which N cores of a user-space "
            "switch process in\nparallel; default 1"),
     BY_TEXT(
         "svg", 0, request.svg.path, "FILE",

@@ -198,12 +198,12 @@ static void check_enough(struct by_supervisor *s, uint64_t now) {
   if (!is_below(s)) {
     s->below_until = UINT64_MAX;
   } else if (!s->options.may_grow) {
-    print_line(s, "%d processes are left, fewer than --min %d: ending the job", by_supervisor_active(s),
+    print_line(s, "only %d of --min %d processes are left: ending the job", by_supervisor_active(s),
                s->options.min);
     end_job(s);
   } else if (s->below_until == UINT64_MAX) {
     s->below_until = now + s->options.min_timeout;
-    print_line(s, "%d processes are left, fewer than --min %d: the job ends unless others join within %s",
+    print_line(s, "only %d of --min %d processes are left: the job ends unless others join within %s",
                by_supervisor_active(s), s->options.min,
                by_print_seconds((double)s->options.min_timeout / BY_SECOND, span));
   }

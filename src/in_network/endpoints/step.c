@@ -123,7 +123,8 @@ enum banyan_status by_grant_check(const struct by_grant *grant, uint32_t cells, 
                    "switch: job %u wants cells of type %u; there are pairs of int32 and float32", grant->job,
                    grant->dtype);
   if (grant->place >= BY_FRAGMENT_HOPS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has %u switches between this one and the server; most are %d",
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "switch: job %u has %u switches between this one and the server; at most %d are possible",
                    grant->job, grant->place, BY_FRAGMENT_HOPS - 1);
   if (grant->group >= groups)
     return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u names group %u; groups are numbered 0 to %u", grant->job,

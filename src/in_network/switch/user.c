@@ -93,7 +93,7 @@ static enum banyan_status check_end(const struct user *user, uint16_t job, const
 static enum banyan_status check_ends(const struct user *user, uint16_t job, const struct by_plane_ends *ends) {
   if (!user->n) return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u comes before the start", job);
   if (ends->n_workers > BY_PLANE_WORKERS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has %u workers; most are %d", job, ends->n_workers,
+    return by_fail(BANYAN_ERR_ARGUMENT, "switch: job %u has %u workers; at most %d are possible", job, ends->n_workers,
                    BY_PLANE_WORKERS);
   BY_TRY(check_end(user, job, &ends->server));
   for (uint32_t w = 0; w < ends->n_workers; w++) BY_TRY(check_end(user, job, &ends->workers[w]));

@@ -152,7 +152,7 @@ static void watch(const struct by_control_peer *peer) {
 static void vanished(struct by_control_peer *peer, uint32_t quiet) {
   char reason[TEXT_MOST], hint[512];
   bool large = by_large_loss_hint(by_stream_get_fd(peer->stream), hint, sizeof hint);
-  snprintf(reason, sizeof reason, "%s: its host has answered nothing for %.1f s%s%s", by_stream_get_name(peer->stream),
+  snprintf(reason, sizeof reason, "%s: its host has not answered for %.1f s%s%s", by_stream_get_name(peer->stream),
            quiet / 1000.0, large ? "; " : "", large ? hint : "");
   peer->vanished = true;
   ended(peer, BANYAN_ERR_PEER_DEAD, reason);
@@ -298,7 +298,7 @@ void by_control_peers_fini(struct by_control_peers *peers) {
 
 /* Shuts the connection down; the loop is notified of its end. */
 void by_control_peer_cut(const struct by_control_peer *peer, const char *why) {
-  by_error("control", "%s cannot be sent what it must know, and is given up: %s", by_stream_get_name(peer->stream),
+  by_error("control", "%s cannot be sent a required message, and is given up: %s", by_stream_get_name(peer->stream),
            why);
   (void)shutdown(by_stream_get_fd(peer->stream), SHUT_RDWR);
 }

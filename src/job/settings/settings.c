@@ -59,7 +59,7 @@ static const struct setting table[] = {
     {"BANYAN_KEY_FILE", TEXT, AT(key_file),
      .help = "file with the job's key, of `banyan keys job`; a rank with another key is rejected"},
     {"BANYAN_KEY", TEXT, AT(key),
-     .help = "the key itself, where there can be no file: all processes of this user see it"},
+     .help = "the key itself, where a file is impossible: all processes of this user can read it"},
     {"BANYAN_ENCRYPT", TEXT, AT(encrypt), .choices = "auto|always|off", .preset = "auto",
      .help =
          "auto: connections between hosts are encrypted; always: those inside a host, too; off: none; the same in all "
@@ -77,8 +77,8 @@ static const struct setting table[] = {
      .help = "settings for such a plan, as of `banyan plan`: \"trees=8,max-height=4,method=few\"; with method=cluster "
              "also for a manager's plans"},
     {"BANYAN_DETERMINISTIC", NUMBER, AT(deterministic), .min = 0, .max = 1, .preset = "0",
-     .help = "1: nothing that is measured decides how gradients are added, so that a plan gives the same bits in every "
-             "run"},
+     .help =
+         "1: measurements do not influence how gradients are added, so that a plan gives the same bits in every run"},
     {"BANYAN_TIMELINE", TEXT, AT(timeline),
      .help = "file for a timeline of all ranks, which rank 0 writes while the job runs"},
     {"BANYAN_IFACE", TEXT, AT(iface), .preset = "",
@@ -91,7 +91,7 @@ static const struct setting table[] = {
     {"BANYAN_JOIN_DEADLINE", SECONDS, AT(join_deadline), .min = SHORTEST, .max = INFINITY, .rule = "more than 0",
      .preset = "120", .help = "time to wait for all ranks at the start"},
     {"BANYAN_SILENCE", SECONDS, AT(silence), .min = BY_SILENCE_MIN, .max = BY_SILENCE_MAX, .preset = "12",
-     .help = "time after which a host that answers nothing has vanished; shorter outages are survived"},
+     .help = "time without an answer after which a host counts as lost; shorter outages are survived"},
     {"BANYAN_QUORUM", TEXT, AT(quorum), .preset = "survivors",
      .help = "members of a group that may go on after others died: survivors (a majority, or all that are not proven "
              "dead), "
@@ -114,8 +114,8 @@ static const struct setting table[] = {
          "machine "
          "answer"},
     {"BANYAN_SWITCH_KEY", TEXT, AT(switch_key),
-     .help =
-         "the secret itself; `banyan run` passes it on by a descriptor, others show it to all processes of this user"},
+     .help = "the secret itself; `banyan run` passes it on by a descriptor, with other launchers all processes of this "
+             "user can read it"},
     {"BANYAN_SUMS", TEXT, AT(sums), .choices = "fixed|float32", .preset = "fixed",
      .help = "arithmetic of switches: fixed (point), or float32, which needs switches in user space"},
     {"BANYAN_FUSION", BYTES, AT(fusion), .min = 0, .max = 1 << 30, .preset = "1M",
@@ -136,7 +136,7 @@ static const struct setting table[] = {
     {"BANYAN_ENGINE", BYTES, AT(block), .key = "block", .min = 4096, .max = 16 << 20, .fits = is_whole_lines,
      .rule = "a multiple of 64 from 4K to 16M, such as 64K", .preset = "64K", .help = "bytes added at a time"},
     {"BANYAN_ENGINE", SECONDS, AT(spin), .key = "spin", .min = -1, .max = INFINITY, .preset = "-1",
-     .help = "time that a wait polls before it sleeps; -1: chosen automatically"},
+     .help = "time for which a wait polls before it sleeps; -1: chosen automatically"},
     {"BANYAN_ENGINE", SHAPE, AT(control), .key = "control", .preset = "auto",
      .help = "shape of the control tree for submitted operations: auto, tree, tree:K, ring or star"},
     {"BANYAN_AGENT", TEXT, AT(agent),

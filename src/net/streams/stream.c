@@ -299,7 +299,7 @@ static enum banyan_status fail_reading(struct by_stream *stream, int error) {
   if (!error && is_silence(stream->broken)) error = stream->broken;
   stream->silent = is_silence(error);
   if (stream->silent && by_socket_get_quiet(stream->options.fd, &quiet) && quiet.milliseconds >= 1000 * BY_SILENCE_MIN)
-    (void)by_fail(BANYAN_ERR_PEER_DEAD, "its host has answered nothing for %.1f s: %s", quiet.milliseconds / 1000.0,
+    (void)by_fail(BANYAN_ERR_PEER_DEAD, "its host has not answered for %.1f s: %s", quiet.milliseconds / 1000.0,
                   strerror(error));
   else if (error)
     (void)by_fail(BANYAN_ERR_PEER_DEAD, "the connection was lost: %s", strerror(error));
@@ -435,7 +435,7 @@ static void too_late(void *context) {
     leave_callback(stream,
                    by_fail(BANYAN_ERR_CONNECT, "no connection in time; is the host up, does a firewall drop it?"));
   else if (stream->state == OPEN)
-    leave_callback(stream, by_fail(BANYAN_ERR_PEER_DEAD, "the peer was turned away and did not close the connection"));
+    leave_callback(stream, by_fail(BANYAN_ERR_PEER_DEAD, "the peer was rejected and did not close the connection"));
   else if (stream->dismissal == EVICTED)
     leave_callback(stream, by_refuse(BY_REFUSED_EVICTED, BANYAN_ERR_PEER_DEAD,
                                      "closed before it had authenticated, to make room for others"));

@@ -214,7 +214,7 @@ static enum banyan_status check_hosts(const struct by_topology *topology, const 
 
 static enum banyan_status check_options(const struct by_topology *topology, const struct by_embed_options *o) {
   if (!(o->allowed & BY_PLAN_ALL_METHODS))
-    return by_fail(BANYAN_ERR_ARGUMENT, "no way is allowed, of " BY_PLAN_METHODS);
+    return by_fail(BANYAN_ERR_ARGUMENT, "no method is allowed, of " BY_PLAN_METHODS);
   if (o->steps < 1 || o->steps > BY_EMBED_MAX_STEPS)
     return by_fail(BANYAN_ERR_ARGUMENT, "%u steps of weights; there are 1 to %d", o->steps, BY_EMBED_MAX_STEPS);
   BY_TRY(check_hosts(topology, o->choice.helpers, o->choice.n_helpers, "helper"));
@@ -226,7 +226,7 @@ static enum banyan_status add_allowed_tree(struct by_embedding *e, const struct 
   char ways[BY_PLAN_METHODS_BYTES];
   BY_TRY(add_few(&e->candidates, 1, o->max_height));
   if (e->candidates.n) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_PLAN, "none of the allowed ways (%s) joins the %u workers: allow others",
+  return by_fail(BANYAN_ERR_PLAN, "none of the allowed methods (%s) connects the %u workers: allow others",
                  by_plan_methods_print(o->allowed, ways), e->graph->n_terminals);
 }
 

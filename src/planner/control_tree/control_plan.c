@@ -261,12 +261,12 @@ static void name_reason(const struct by_controller_trees *control, char *out, si
   switch (control->ring.reason) {
   case BY_HAMILTON_FOUND: snprintf(out, bytes, "found"); break;
   case BY_HAMILTON_LONELY: snprintf(out, bytes, "%.64s has fewer than two neighbours", name); break;
-  case BY_HAMILTON_CUT: snprintf(out, bytes, "without %.64s the others fall apart", name); break;
+  case BY_HAMILTON_CUT: snprintf(out, bytes, "without %.64s the others are disconnected", name); break;
   case BY_HAMILTON_SIDES: snprintf(out, bytes, "the ranks are on two sides of unequal size"); break;
   case BY_HAMILTON_FORCED:
-    snprintf(out, bytes, "what %.64s and others with two neighbours need makes no ring", name);
+    snprintf(out, bytes, "what %.64s and others with two neighbours need is no ring", name);
     break;
-  case BY_HAMILTON_TRIED_ALL: snprintf(out, bytes, "no order of the ranks is one"); break;
+  case BY_HAMILTON_TRIED_ALL: snprintf(out, bytes, "no order of the ranks forms one"); break;
   case BY_HAMILTON_GAVE_UP: snprintf(out, bytes, "none was found, but there may be one"); break;
   }
 }
@@ -307,7 +307,7 @@ enum banyan_status by_control_draw(const struct by_controller_trees *control, st
   by_tree_draw(&drawing, "", text);
   free(scratch);
   add_ring_words(control, text);
-  if (control->cut) by_text_add(text, "The tree is the ring, cut open and hung by its middle.\n");
+  if (control->cut) by_text_add(text, "The tree is the ring, cut open, with its root in the middle.\n");
   return BANYAN_OK;
 }
 

@@ -146,7 +146,7 @@ static enum banyan_status fill_distances(struct work *w, uint32_t from) {
     if (w->hops[node] > UINT16_MAX)
       return by_fail(BANYAN_ERR_TOPOLOGY, "\"%.64s\" and \"%.64s\" %s",
                      w->topology->nodes[near->node[near->ranks[near->first[from]]]].name, w->topology->nodes[node].name,
-                     w->hops[node] == NONE ? "cannot reach each other over links with something left both ways"
+                     w->hops[node] == NONE ? "cannot reach each other over links with capacity left in both directions"
                                            : "are too many links apart");
     near->hops[(size_t)from * near->n_classes + to] = (uint16_t)w->hops[node];
     near->delay[(size_t)from * near->n_classes + to] = (float)w->delay[node];
@@ -190,7 +190,7 @@ enum banyan_status by_nearness_init(struct by_nearness *nearness, const struct b
   *nearness = (struct by_nearness){.n_ranks = n};
   if (n > BY_NEARNESS_MAX)
     return by_fail(BANYAN_ERR_UNSUPPORTED,
-                   "%u ranks are too many for a control tree that heeds the topology; the most is %d", n,
+                   "%u ranks are too many for a control tree that follows the topology; at most %d are possible", n,
                    BY_NEARNESS_MAX);
   enum banyan_status status = find_nearness(&w, participants);
   by_paths_fini(&w.paths);

@@ -425,7 +425,7 @@ void by_collective_bound_explain(const struct by_collective_bound *bound, const 
     add_side(bound, topology, text);
     by_text_add(text, " over\n");
   } else {
-    by_text_add(text, "Along the ways of packets, %.3g times a rank's buffer must pass\n", bound->part);
+    by_text_add(text, "Along the paths of packets, %.3g times a rank's buffer must pass\n", bound->part);
   }
   for (uint32_t i = 0; i < bound->n_limits && i < MAX_NAMED; i++)
     by_bound_limit_explain(&bound->limits[i], topology, text);

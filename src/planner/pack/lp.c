@@ -67,7 +67,8 @@ static enum banyan_status add_rows(struct by_lp *lp, const double *upper) {
 
 enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, double unit, struct by_lp **out) {
   if (n_rows > MAX_ROWS)
-    return by_fail(BANYAN_ERR_ARGUMENT, "a linear program of %u rows is too large; the most is %u", n_rows, MAX_ROWS);
+    return by_fail(BANYAN_ERR_ARGUMENT, "a linear program of %u rows is too large; at most %u are possible", n_rows,
+                   MAX_ROWS);
   for (uint32_t i = 0; i < n_rows; i++)
     if (!(upper[i] >= 0) || isinf(upper[i]))
       return by_fail(BANYAN_ERR_ARGUMENT, "the limit of row %u is %g; it must be finite and >= 0", i, upper[i]);

@@ -462,8 +462,8 @@ static enum banyan_status report_nothing_found(const struct search *s) {
   const char *unit = s->options->by_delay ? " s" : "";
   char rate[32];
   if (!s->n_roots)
-    return by_fail(BANYAN_ERR_PLAN, "no tree has a height of %g%s: the least that there is, is %g%s",
-                   s->options->max_height, unit, get_min_reach(s), unit);
+    return by_fail(BANYAN_ERR_PLAN, "no tree has a height of %g%s: the lowest has %g%s", s->options->max_height, unit,
+                   get_min_reach(s), unit);
   return by_fail(BANYAN_ERR_PLAN, "no tree was found that carries %s; lower the least rate",
                  by_print_rate(s->min_rate, rate));
 }

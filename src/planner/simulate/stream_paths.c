@@ -277,7 +277,7 @@ static enum banyan_status follow_legs(struct path_search *w, const struct by_pat
   for (uint32_t i = 0; i < n; i++) {
     uint32_t hops = w->hops[legs[i].from].hops;
     if (hops == UINT32_MAX)
-      return by_fail(BANYAN_ERR_PLAN, "plan %s sends from \"%.64s\" to \"%.64s\", between which there is no way",
+      return by_fail(BANYAN_ERR_PLAN, "plan %s sends from \"%.64s\" to \"%.64s\", between which there is no path",
                      w->plan->name, nodes[legs[i].from].name, nodes[legs[i].to].name);
     uint64_t need = (uint64_t)*used + 3 * (uint64_t)hops;
     if (need > MAX_HOPS)

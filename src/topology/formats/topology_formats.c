@@ -236,7 +236,7 @@ static const struct by_topology_format formats[] = {
     {"pairs", ".csv", "measured pairs of cloud regions, as Skyplane's CSV; FILE?select=REGIONS,limits=NAME=RATE",
      by_topology_parse_pairs, .fits = fits_pairs},
     {"lldp", ".lldp",
-     "what `lldpcli -f json0 show neighbors details` prints; FILE?rate=RATE,hosts=NAMES; or a folder of files",
+     "output of `lldpcli -f json0 show neighbors details`; FILE?rate=RATE,hosts=NAMES; or a folder of files",
      parse_lldp, .first = '{', .words = {"\"lldp\"", "\"local-chassis\""}},
     {"nccl", ".xml", "the inside of GPU servers, as NCCL_TOPO_DUMP_FILE", by_topology_parse_nccl, .first = '<',
      .words = {"<system"}},
@@ -273,7 +273,7 @@ static enum banyan_status fail_unknown_format(const char *source, bool empty) {
     strcat(list, formats[i].name);
   }
   return by_fail(BANYAN_ERR_PARSE, "%s: is %s; topologies are read as %s", source,
-                 empty ? "empty" : "in no format that is known", list);
+                 empty ? "empty" : "in no known format", list);
 }
 
 enum banyan_status by_topology_parse_any(const char *source, const char *text, size_t length, const char *options,
@@ -281,7 +281,7 @@ enum banyan_status by_topology_parse_any(const char *source, const char *text, s
   char head[BY_FORMAT_HEAD + 1];
   size_t skip = 0, n = 0;
   if (length > BY_TOPOLOGY_MAX_FILE)
-    return by_fail(BANYAN_ERR_PARSE, "%s: too large: most are %d bytes", source, BY_TOPOLOGY_MAX_FILE);
+    return by_fail(BANYAN_ERR_PARSE, "%s: too large: at most %d bytes", source, BY_TOPOLOGY_MAX_FILE);
   size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* the byte order mark */
   text += mark;
   length -= mark;
@@ -307,7 +307,7 @@ static enum banyan_status read_lldp_file(const char *folder, const char *name, s
   out->source = name;
   out->text = text;
   if (out->length > *left)
-    return by_fail(BANYAN_ERR_PARSE, "%s: its files are too large: most are %d bytes", folder, BY_TOPOLOGY_MAX_FILE);
+    return by_fail(BANYAN_ERR_PARSE, "%s: its files are too large: at most %d bytes", folder, BY_TOPOLOGY_MAX_FILE);
   *left -= out->length;
   return BANYAN_OK;
 }

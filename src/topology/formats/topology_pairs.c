@@ -55,7 +55,7 @@ static enum banyan_status split_row(struct csv *csv) {
 static enum banyan_status next_row(struct csv *csv, bool *more) {
   size_t length;
   for (const char *line; (line = by_lines_next(&csv->lines, &length)) != NULL;) {
-    if (length > MAX_ROW) return bad(csv, "is %zu bytes long, most is %d", length, MAX_ROW);
+    if (length > MAX_ROW) return bad(csv, "is %zu bytes long, must be at most %d", length, MAX_ROW);
     if (memchr(line, '\0', length)) return bad(csv, "holds a byte 0; is this a text?");
     if (length && line[length - 1] == '\r') length--;
     if (!length) continue;

@@ -45,8 +45,8 @@ static double get_rate(const struct rates *rates, uint32_t i) {
 /* Refuses sizes that no topology may have. */
 static enum banyan_status check_size(double nodes, double links) {
   if (nodes <= BY_TOPOLOGY_MAX_NODES && links <= BY_TOPOLOGY_MAX_LINKS) return BANYAN_OK;
-  return by_fail(BANYAN_ERR_TOPOLOGY, "%.0f nodes and %.0f links are too many: most are %d and %d", nodes, links,
-                 BY_TOPOLOGY_MAX_NODES, BY_TOPOLOGY_MAX_LINKS);
+  return by_fail(BANYAN_ERR_TOPOLOGY, "%.0f nodes and %.0f links are too many: at most %d and %d are possible", nodes,
+                 links, BY_TOPOLOGY_MAX_NODES, BY_TOPOLOGY_MAX_LINKS);
 }
 
 /* Adds a host that takes part, or a switch of these levels. The format yields its name; its group is `group` with the
@@ -516,7 +516,8 @@ enum banyan_status by_topology_synthesise(const char *text, struct by_topology *
   if (!shape.kind) return fail_unknown_kind(text);
   const char *name = shape.kind->entry.name, *rest = text + strlen(name);
   if (strlen(text) > BY_TOPOLOGY_MAX_NAME)
-    return by_fail(BANYAN_ERR_ARGUMENT, "%s: the text is too long: most are %d bytes", name, BY_TOPOLOGY_MAX_NAME);
+    return by_fail(BANYAN_ERR_ARGUMENT, "%s: the text is too long: at most %d bytes are possible", name,
+                   BY_TOPOLOGY_MAX_NAME);
   snprintf(copy, sizeof copy, "%s", *rest ? rest + 1 : "");
   enum banyan_status status = take_words(&shape, copy);
   if (status == BANYAN_OK) status = by_topology_builder_init(&shape.builder, text);

@@ -71,18 +71,18 @@ const jobState = {name: "State", value: (j) => stateRank[j.state] ?? 4, make: ()
 const jobColumns = [
   jobName,
   jobState,
-  {name: "Class", title: "0 goes first", number: true, value: (j) => j.class, text: (j) => String(j.class)},
+  {name: "Class", title: "0 is the highest priority", number: true, value: (j) => j.class, text: (j) => String(j.class)},
   {name: "Ranks", number: true, value: (j) => j.size, text: (j) => String(j.size)},
   {name: "Hosts", number: true, value: (j) => new Set(j.hosts).size, text: (j) => String(new Set(j.hosts).size)},
-  {name: "Iterations", title: "and how many it says it will make", number: true, value: (j) => j.iterations, text: iterationsText},
-  {name: "An iteration", number: true, value: (j) => j.iteration_time, text: (j) => seconds(j.iteration_time)},
-  {name: "Last minutes", title: "time of an iteration, as this page has seen it", value: (j) => j.iteration_time,
+  {name: "Iterations", title: "and how many the job has announced", number: true, value: (j) => j.iterations, text: iterationsText},
+  {name: "Iteration time", number: true, value: (j) => j.iteration_time, text: (j) => seconds(j.iteration_time)},
+  {name: "Last minutes", title: "iteration time since this page was opened", value: (j) => j.iteration_time,
     make: makeSpark, change: (node, j) => drawSpark(node, past.get(j.id), PAST)},
   {name: "Sent", number: true, value: (j) => j.sent, text: (j) => bytes(j.sent)},
-  {name: "Input", title: "bytes of input summed, of one rank", number: true, value: (j) => j.input_rate, text: (j) => rate(j.input_rate)},
+  {name: "Input", title: "rate at which input is summed, per rank", number: true, value: (j) => j.input_rate, text: (j) => rate(j.input_rate)},
   {name: "Plan", title: "number of the manager's plan, or the name of the user's", number: true,
     value: (j) => j.plan?.number || 0, text: (j) => (j.own_plan ? `“${j.own_plan}”` : j.plan ? `${j.plan.number}` : "–")},
-  {name: "Planned for", title: "the rate at which the job can sum with its plan, as the planner predicts it", number: true, value: (j) => j.plan?.throughput || 0,
+  {name: "Planned for", title: "predicted rate at which the job sums with its plan", number: true, value: (j) => j.plan?.throughput || 0,
     text: (j) => (j.plan ? rate(j.plan.throughput) : "–")},
   {name: "Helpers", number: true, value: (j) => helpersOf(j.plan?.plan).length, text: (j) => String(helpersOf(j.plan?.plan).length)},
   {name: "Since", number: true, value: (j) => j.since, text: (j) => age(state.time - j.since)},
@@ -142,7 +142,7 @@ function showFacts(list, facts) {
 function treeText(tree, plan) {
   const kind = tree.kind && tree.kind !== "tree" ? `${tree.kind}, ` : "";
   if (isThrough(tree, plan)) return throughText(tree, plan);
-  const at = tree.root ? `root ${tree.root}` : "everyone with everyone";
+  const at = tree.root ? `root ${tree.root}` : "all with all";
   return `${percent(tree.share)} ${kind}${at}${tree.rate ? `, ${rate(tree.rate)}` : ""}`;
 }
 
@@ -165,8 +165,8 @@ function showTrees(job) {
     rows.push(element("li", {}, element("span", {class: "swatch helper", "aria-hidden": "true"}), `helped by ${helpers.join(", ")}`));
   }
   if (!trees.length)
-    rows.push(element("li", {}, job.own_plan ? `Its user set plan “${job.own_plan}”, which the manager does not replace.`
-      : "It has no plan from the manager yet."));
+    rows.push(element("li", {}, job.own_plan ? `The user set plan “${job.own_plan}”, which the manager does not replace.`
+      : "The job has no plan from the manager yet."));
   at("trees").replaceChildren(...rows);
 }
 
@@ -191,7 +191,7 @@ function showJob() {
     ["State", `${job.state}, class ${job.class}${job.why ? `: ${job.why}` : ""}`],
     ["Hosts", hostsText(job.hosts)],
     ["Iterations", `${iterationsText(job)}${leftText(job)}`],
-    ["An iteration", seconds(job.iteration_time)],
+    ["Iteration time", seconds(job.iteration_time)],
     ["Plan", job.own_plan ? `“${job.own_plan}”, set by its user` : job.plan ? `${job.plan.number}, for ${rate(job.plan.throughput)}, made at ${clock(job.plan.made)}` : "none yet"],
     ...(job.cells?.length ? [["At switches", cellsText(job)]] : []),
     ["Id", job.id],
@@ -220,9 +220,9 @@ const hostColumns = [
   {name: "Interfaces", value: (h) => h.interfaces.length, text: (h) => h.interfaces.map((i) => i.name).join(", ") || "–"},
   {name: "In use", value: useOf, make: makeBar, change: (node, h) => drawBar(node, useOf(h), useClass(useOf(h)), percent(useOf(h)))},
   {name: "Sends", number: true, value: (h) => sum(h, "sent"), text: (h) => rate(sum(h, "sent"))},
-  {name: "Of that ours", number: true, value: (h) => sum(h, "ours_sent"), text: (h) => rate(sum(h, "ours_sent"))},
+  {name: "Sent by jobs", number: true, value: (h) => sum(h, "ours_sent"), text: (h) => rate(sum(h, "ours_sent"))},
   {name: "Receives", number: true, value: (h) => sum(h, "received"), text: (h) => rate(sum(h, "received"))},
-  {name: "Of that ours", number: true, value: (h) => sum(h, "ours_received"), text: (h) => rate(sum(h, "ours_received"))},
+  {name: "Received by jobs", number: true, value: (h) => sum(h, "ours_received"), text: (h) => rate(sum(h, "ours_received"))},
   {name: "Rate", number: true, value: (h) => sum(h, "rate"), text: (h) => rate(sum(h, "rate"))},
 ];
 const hostTable = new Table(at("host-table"), hostColumns, {
@@ -241,8 +241,8 @@ const linkColumns = [
   {name: "From", value: (l) => l.from, text: (l) => l.from},
   {name: "To", value: (l) => l.to, text: (l) => l.to},
   {name: "In use", value: linkUse, make: makeBar, change: (node, l) => drawBar(node, linkUse(l), useClass(linkUse(l)), percent(linkUse(l)))},
-  {name: "Ours", number: true, value: (l) => l.ours, text: (l) => rate(l.ours)},
-  {name: "Others", number: true, value: (l) => l.others, text: (l) => rate(l.others)},
+  {name: "Jobs", number: true, value: (l) => l.ours, text: (l) => rate(l.ours)},
+  {name: "Other traffic", number: true, value: (l) => l.others, text: (l) => rate(l.others)},
   {name: "Capacity", number: true, value: (l) => l.capacity, text: (l) => rate(l.capacity)},
 ];
 const linkTable = new Table(at("link-table"), linkColumns,
@@ -262,7 +262,7 @@ const switchColumns = [
     change: (node, s) => drawBar(node, givenPart(s), useClass(givenPart(s)), s.memory ? percent(givenPart(s)) : "–")},
   {name: "Memory", number: true, value: (s) => s.memory, text: (s) => (s.memory ? bytes(s.memory) : "unknown")},
   {name: "Trees", number: true, value: (s) => s.jobs.length, text: (s) => String(s.jobs.length)},
-  {name: "Whose cells", title: "and of how many slots, where a job has fewer than it requested", value: (s) => s.jobs.length,
+  {name: "Jobs with cells", title: "and how many of the requested slots each has", value: (s) => s.jobs.length,
     text: (s) => ownersOf(s).join("; ") || "–"},
 ];
 const switchTable = new Table(at("switch-table"), switchColumns, {key: (s) => s.name, order: {column: switchName, down: false}});
@@ -276,8 +276,8 @@ function showSwitches() {
 const COUNTERS = {
   reports: "reports that came from agents",
   refused: "messages of agents that were rejected",
-  planned: "times that the planner looked for a better plan for a job",
-  plans: "plans that were worth changing to, and were proposed to their jobs",
+  planned: "runs of the planner for a job",
+  plans: "plans that were better by enough, and were proposed to their jobs",
   plan_switches: "proposed plans that jobs changed to",
   kept: "proposed plans that jobs did not change to; they kept the plan they had",
 };
@@ -309,7 +309,7 @@ function showContradictions() {
 
 function showLegend() {
   const steps = Array.from({length: 10}, (_, i) => element("span", {class: `step use-${i}`}));
-  at("legend").replaceChildren(element("span", {}, "idle"), ...steps, element("span", {}, "full; each direction on its right"));
+  at("legend").replaceChildren(element("span", {}, "idle"), ...steps, element("span", {}, "full; each direction is on the right-hand side"));
 }
 
 // --- asking ---
@@ -352,13 +352,13 @@ function showTrouble(why) {
     setText(at("live"), "Live");
     return;
   }
-  const shown = state ? ` What is shown is from ${clock(answered / 1000)}.` : "";
+  const shown = state ? ` The page shows the state at ${clock(answered / 1000)}.` : "";
   trouble.hidden = false;
   setText(at("live"), `Not live, for ${age((Date.now() - away) / 1000)}`);
   if (why === "token") {
-    trouble.replaceChildren("The manager does not take the token any more. ", element("a", {href: "/"}, "Give it another."));
+    trouble.replaceChildren("The manager no longer accepts the token. ", element("a", {href: "/"}, "Enter another one."));
   } else {
-    setText(trouble, `The manager does not answer since ${clock(away / 1000)}.${shown} Trying again.`);
+    setText(trouble, `The manager has not answered since ${clock(away / 1000)}.${shown} Trying again.`);
   }
 }
 

@@ -248,7 +248,7 @@ export class Network {
 
   colour(way, link, use) {
     setAttribute(way.node, "class", useClass(use));
-    const text = `${link.from} → ${link.to}: ${percent(use)} of ${rate(link.capacity)}\nours ${rate(link.ours)}, others ${rate(link.others)}`;
+    const text = `${link.from} → ${link.to}: ${percent(use)} of ${rate(link.capacity)}\njobs ${rate(link.ours)}, other traffic ${rate(link.others)}`;
     if (way.title.textContent !== text) way.title.textContent = text;
   }
 
