@@ -137,12 +137,19 @@ static const struct by_option *find_option(const struct by_command *command, con
   return NULL;
 }
 
+/* Tells whether the argument is this option; the value of a short one may be attached. */
+static bool is_habit(const struct by_habit *habit, const char *argument) {
+  size_t length = strlen(habit->name);
+  if (strncmp(habit->name, argument, length) != 0) return false;
+  return !argument[length] || argument[length] == '=' || (length == 2 && argument[1] != '-');
+}
+
 /* Returns -1 if it is none of these. */
 static int check_habits(const struct by_command *command, const char *argument) {
-  size_t length = strcspn(argument, "=");
   for (const struct by_habit *h = command->habits; h && h->name; h++)
-    if (strlen(h->name) == length && !memcmp(h->name, argument, length))
-      return by_options_misuse(command, "%s is an option of other programs; here it is %s", h->name, h->ours);
+    if (is_habit(h, argument))
+      return by_options_misuse(command, "%s is not an option here: %s%s", h->name, *h->ours == '-' ? "give " : "",
+                               h->ours);
   return -1;
 }
 

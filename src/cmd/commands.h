@@ -74,9 +74,10 @@ struct by_option {
 #define BY_CHOICE(...) BY_VALUE(CHOICE, __VA_ARGS__)
 #define BY_WORDS(...) BY_VALUE(WORDS, __VA_ARGS__)
 
-/* An option of similar programs, and its equivalent here. */
+/* An option of similar programs or commands, and its equivalent here. */
 struct by_habit {
-  const char *name, *ours; /* With dashes. */
+  const char *name; /* With dashes. A short one also matches with its value attached. */
+  const char *ours; /* With dashes; or a sentence without its end, which says what to do. */
 };
 
 struct by_command {

@@ -142,8 +142,8 @@ struct keys_options {
 #define VALUES struct keys_options
 
 static const struct by_option options[] = {
-    BY_TEXT("keys", 'k', folder, "DIR", "folder of keys; default: /etc/banyan/keys (BANYAN_KEYS)"),
-    BY_WORDS("address", 'a', addresses, "A",
+    BY_TEXT("keys", 0, folder, "DIR", "folder of keys; default: /etc/banyan/keys (BANYAN_KEYS)"),
+    BY_WORDS("address", 0, addresses, "A",
              "with make: a name or IP address by which the host is reached,\nin addition to NAME; may be repeated"),
     BY_INT("days", 0, days, "N", 1, MAX_DAYS,
            "validity of new certificates in days; default: 365, and 3650 for an\nauthority; no certificate is valid "
@@ -151,8 +151,16 @@ static const struct by_option options[] = {
     BY_INT("within", 0, within, "N", 0, MAX_DAYS, "with renew: renew what expires within N days; default 30"),
     BY_INT("overlap", 0, overlap, "SECONDS", 1, MAX_OVERLAP,
            "with rotate: how long the old key is accepted; default: 3600"),
-    BY_FLAG("force", 'f', force, "with init, make and job: replace existing files"),
+    BY_FLAG("force", 0, force, "with init, make and job: replace existing files"),
     {.name = NULL},
+};
+
+/* Letters that mean something else in other commands. */
+static const struct by_habit habits[] = {
+    {"-k", "--keys DIR"},
+    {"-a", "--address A"},
+    {"-f", "--force"},
+    {NULL, NULL},
 };
 
 static const struct by_command command = {
@@ -192,6 +200,7 @@ static const struct by_command command = {
              "Returns 0; 1 if something failed, and for `show`, if something expires within 30\n"
              "days or would be rejected.",
     .options = options,
+    .habits = habits,
     .min_operands = 1,
     .max_operands = 3,
     .missing = "no action: give init, make, show, renew, revoke, job or rotate",

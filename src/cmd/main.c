@@ -75,7 +75,7 @@ static const struct subcommand {
     {"switch", SERVICE(by_cli_switch, "run an in-network aggregation switch")},
     {"agent", SERVICE(by_cli_agent, "run this host's cluster agent")},
     {"manager", SERVICE(by_cli_manager, "run a cluster's manager: plans and priorities for its jobs")},
-    {"status", SERVICE(by_cli_status, "show the state of a switch or of a cluster's manager")},
+    {"status", SERVICE(by_cli_status, "show the state of agent, switch and manager")},
     {"keys", by_cli_keys, "create and revoke the certificates of a cluster"},
     {"doctor", by_cli_doctor, "diagnose this machine and suggest fixes"},
     {"version", print_version, "print versions"},

@@ -121,7 +121,7 @@ BANYAN_CHECK enum banyan_status by_planner_find_alternative(const struct by_plan
 
 /* Rows: key, name, letter on the command line (0: none), name of the value, help. */
 #define BY_PLANNER_KEYS(X)                                                                                             \
-  X(TREES, "trees", 'k', "K", "for a TOPOLOGY: largest number of trees; default 8")                                    \
+  X(TREES, "trees", 0, "K", "for a TOPOLOGY: largest number of trees; default 8")                                      \
   X(MAX_HEIGHT, "max-height", 0, "H", "largest height of a tree, in hops or seconds")                                  \
   X(HEIGHT_METRIC, "height-metric", 0, BY_PLANNER_METRICS, "unit of heights; default hops")                            \
   X(MIN_RATE, "min-rate", 0, "RATE", "smallest rate of a tree, \"100m\"")                                              \

@@ -73,7 +73,7 @@ def check_jobs(world, state):
     check(b.count("#drawing .links line") == 2 * len(state["topology"]["links"]), "both ways of all links are drawn")
     check(b.count("#drawing .links line:not(.use-0)") > 0, "links in use have another colour")
     title = b.run("return document.querySelector('#drawing .links line title').textContent")
-    check("ours" in title and "others" in title, "a link names what is ours")
+    check("jobs" in title and "other traffic" in title, "a link names the traffic of jobs")
 
 
 def check_first(world):
@@ -84,7 +84,7 @@ def check_first(world):
     check(b.text("#job-title") == first, f"not the first job, {first}, but {b.text('#job-title')} is chosen")
     check("#job" not in b.run("return location.href"), "the address names no job until one is chosen")
     check("kept the plan before" in b.text("#job-body"), "the list of plans shows what is kept")
-    for name, meaning in ("planned", "looked for a better plan"), ("kept", "kept the plan they had"):
+    for name, meaning in ("planned", "runs of the planner for a job"), ("kept", "kept the plan they had"):
         check(name in b.text("#counts") and meaning in b.text("#counts"), f"the counter {name} is explained")
     b.call("POST", "/actions", {"actions": [{"type": "key", "id": "k", "actions": [
         {"type": "keyDown", "value": "\ue00c"}, {"type": "keyUp", "value": "\ue00c"}]}]})
@@ -217,7 +217,7 @@ def check_terminal(world, url):
     check(json.loads(printed)["jobs"][0]["name"] == "resnet50-0", "banyan status --json is the state")
     (world.folder / "wrong").write_text("0123456789abcdef0123\n")
     bad = subprocess.run([*command[:-1], world.folder / "wrong"], capture_output=True, text=True, timeout=60)
-    check(bad.returncode == 1 and "wants another token" in bad.stderr, "a wrong token is reported")
+    check(bad.returncode == 1 and "requires another token" in bad.stderr, "a wrong token is reported")
 
 
 def main():

@@ -263,7 +263,7 @@ def local_name():
 def make_keys(folder):
     keys = folder / "keys"
     env = {**os.environ, "BANYAN_KEYS": str(keys)}
-    for command in (["init", str(keys)], ["make", "agent", "h1"], ["make", "manager", "m", "-a", "127.0.0.1"]):
+    for command in (["init", str(keys)], ["make", "agent", "h1"], ["make", "manager", "m", "--address", "127.0.0.1"]):
         subprocess.run([BANYAN, "keys", *command], check=True, env=env, stdout=subprocess.DEVNULL, timeout=TIMEOUT)
     return keys
 

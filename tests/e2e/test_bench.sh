@@ -139,3 +139,50 @@ wants 2 "$BANYAN" bench --transport udp
 wants 2 "$BANYAN" bench -n 2 --plan nonesuch --sizes 8
 shows '^banyan bench: there is no built-in plan "nonesuch"' err
 wants 1 "$BANYAN" bench reduce -n 2 --root 2 --sizes 8
+
+# The format of nccl-tests: their columns and bus bandwidth, out of place and in place; none if there is no such call.
+nccl() {
+  python3 - "$scratch/out" "$@" <<'END' || fail "the format of nccl-tests is not as promised: $*"
+import sys
+path, kind, redop, root, n, count, forms = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), int(sys.argv[6]), int(sys.argv[7])
+factor = float(sys.argv[8])
+lines = open(path, encoding="utf-8").read().splitlines()
+head = [line.split() for line in lines if line.startswith("#") and "algbw" in line]
+assert head == [["#", "size", "count", "type", "redop", "root"] + 2 * ["time", "algbw", "busbw", "#wrong"]], head
+rows = [line.split() for line in lines if not line.startswith("#")]
+assert len(rows) == 2 and all(len(row) == 13 for row in rows), rows
+assert [row[2:5] for row in rows] == 2 * [[kind, redop, str(root)]] and int(rows[1][1]) == count, rows
+for size, *_ in rows:
+    assert int(size) > 0
+for row in rows:
+    for result in (row[5:9], row[9:13])[:forms]:
+        time, algbw, busbw, wrong = map(float, result)
+        assert time > 0 and wrong == 0, row
+        assert abs(algbw - int(row[0]) / time / 1e3) <= 0.02 * algbw + 0.02, row
+        assert abs(busbw - factor * algbw) <= 0.02 * algbw + 0.02, row
+    assert forms == 2 or row[9:] == 4 * ["N/A"], row
+assert any(line.startswith("# Out of bounds values : 0 OK") for line in lines), lines
+assert any(line.startswith("# Avg bus bandwidth    : ") for line in lines), lines
+END
+}
+wants 0 "$BANYAN" bench -n 3 --format nccl-tests --sizes 12,300000 "${quick[@]}"
+nccl float sum -1 3 75000 2 1.333333
+wants 0 "$BANYAN" bench allgather -n 4 --format nccl-tests --dtype f16 --sizes 16,400000 "${quick[@]}"
+nccl half none -1 4 50000 2 0.75
+wants 0 "$BANYAN" bench reduce_scatter -n 4 --format nccl-tests --dtype i32 --op max --sizes 16,400000 "${quick[@]}"
+nccl int32 max -1 4 25000 2 0.75
+wants 0 "$BANYAN" bench broadcast -n 2 --root 1 --format nccl-tests --sizes 16,400000 "${quick[@]}"
+nccl float none 1 2 100000 1 1
+wants 0 "$BANYAN" bench alltoall -n 2 --format nccl-tests --sizes 16,400000 "${quick[@]}"
+nccl float none -1 2 50000 1 0.5
+wants 2 "$BANYAN" bench --json --format nccl-tests
+shows 'exclude each other' err
+wants 2 "$BANYAN" bench --in-place --format nccl-tests
+wants 0 "$BANYAN" bench -n 2 --format json --sizes 8 "${quick[@]}"
+rows 1
+
+# Options of nccl-tests are answered with the equivalent.
+wants 2 "$BANYAN" bench -b 8 -e 1M -f 2
+shows '^banyan bench: -b is not an option here: give --sizes MIN\.\.MAX, as in -s 8\.\.1M for -b 8 -e 1M -f 2$' err
+wants 2 "$BANYAN" bench -g 8
+shows 'give -n N$' err

@@ -72,7 +72,9 @@ wants 0 "$BANYAN" status --manager "http://$page" "${token[@]}"
 refused 1 'write http://$' status --manager "https://$page" "${token[@]}"
 refused 1 'write http://$' status --manager "$page" "${token[@]}"
 refused 1 'is it the page.s address, as the manager.s --http has it' status --manager "http://$port" "${token[@]}"
-refused 1 'For a cluster: `banyan status --manager URL`' status
+refused 1 'no agent, switch or manager runs on this machine .*--manager URL' status
+refused 1 'banyan status: .*switch' switch status
+refused 1 'cannot ask the manager at http://127.0.0.1:8420' manager status
 
 # An agent that connects to a server without TLS reports it once, however often it tries. So does a manager without
 # TLS.

@@ -20,16 +20,16 @@ refused 1 "cannot open the folder of keys $keys; --keys DIR or BANYAN_KEYS names
 wants 0 "$BANYAN" keys init
 [ "$(mode ca.key) $(mode ca.crt)" = "600 644" ] || fail "modes of the authority: $(mode ca.key) $(mode ca.crt)"
 cp "$keys/ca.crt" "$scratch/first.crt"
-refused 1 "there is a $keys/ca.crt exists exists exists already; --force replaces it" init
+refused 1 "$keys/ca.crt exists already; --force replaces it" init
 cmp "$scratch/first.crt" "$keys/ca.crt" || fail "init changed the authority without --force"
 
 # Certificates are made for every role, whatever the umask.
-(umask 000 && wants 0 "$BANYAN" keys make manager m0 --address 10.0.0.1 --address manager.example -a fd00::1)
+(umask 000 && wants 0 "$BANYAN" keys make manager m0 --address 10.0.0.1 --address manager.example --address fd00::1)
 shows "^$keys/manager-m0.pem: manager m0, until 20[0-9-]+$" out
 for role in agent job client; do wants 0 "$BANYAN" keys make $role h1; done
 for file in manager-m0 agent-h1 job-h1 client-h1; do [ "$(mode $file.pem)" = 600 ] || fail "$file.pem: $(mode $file.pem)"; done
 cp "$keys/agent-h1.pem" "$scratch/agent.pem"
-refused 1 "there is a $keys/agent-h1.pem exists exists exists already; --force replaces it" make agent h1
+refused 1 "$keys/agent-h1.pem exists already; --force replaces it" make agent h1
 cmp "$scratch/agent.pem" "$keys/agent-h1.pem" || fail "make changed a certificate without --force"
 wants 0 "$BANYAN" keys make agent h1 --force
 cmp -s "$scratch/agent.pem" "$keys/agent-h1.pem" && fail "--force made nothing new"
@@ -56,7 +56,7 @@ if command -v openssl >/dev/null; then
 fi
 
 # Certificates that expire soon are shown and renewed with the same names, and the others remain.
-wants 0 "$BANYAN" keys make manager m0 --force --days 20 -a 10.0.0.1 -a manager.example
+wants 0 "$BANYAN" keys make manager m0 --force --days 20 --address 10.0.0.1 --address manager.example
 cp "$keys/agent-h1.pem" "$scratch/agent.pem"
 wants 1 "$BANYAN" keys show
 shows '^manager-m0.pem .* 20 days$' out
@@ -168,7 +168,7 @@ refused 2 'make needs a role and a name, such as `banyan keys make agent host7`'
 refused 1 '"agnt" is not a role; .* did you mean "agent"\?' make agnt h1
 refused 1 '"../h1" cannot be a name: ' make agent ../h1
 refused 1 '"-h1" cannot be a name: ' make agent -- -h1
-refused 1 '"a,IP:1.2.3.4" is neither an IP address nor a host' make agent h1 --force -a a,IP:1.2.3.4
+refused 1 '"a,IP:1.2.3.4" is neither an IP address nor a host' make agent h1 --force --address a,IP:1.2.3.4
 refused 2 'show does not take "h1"' show h1
 refused 2 '\-\-force has no effect on show' show --force
 refused 2 '\-\-days is 0, must be' make agent h1 --days 0

@@ -36,7 +36,7 @@ refused 1 'zero.json: links\[0\].capacity: is 0, must be more than 0' lab "$scra
 refused 2 'there is no topology "sta"; did you mean star\?' lab sta:4 -- true
 refused 1 'tiny.json: links\[0\].capacity: is 1e-300 bit/s' lab "$scratch/tiny.json" -- true
 refused 2 '\-\-scale 1e-12: the link "h0" - "switch" is 0.01 bit/s, must be 1 to' lab star:4 --scale 1e-12 -- true
-refused 2 '\-\-at, scaled: "1s rate h0 switch 9" is 0.9 bit/s' lab star:4 --scale 0.1 --at '1s rate h0 switch 9' -- true
+refused 2 '\-\-at: with --scale, the rate in "1s rate h0 switch 9" is 0.9 bit/s' lab star:4 --scale 0.1 --at '1s rate h0 switch 9' -- true
 refused 2 'grain: is 0 bytes, must be more' plan star:4 --cost grain=0
 
 # One link of a backbone carries next to nothing: it is neither planned for nor drawn.
@@ -53,7 +53,7 @@ refused 2 '\-\-chunk is 0, must be 1 byte or more' simulate star:4 --chunk 0
 # These are names and numbers of plan.
 refused 2 '\-\-ranks names nodes of the topology, which has no "h9"; its first node is h0' plan star:4 --ranks h9
 # Options without effect are not passed over.
-refused 2 '\-\-trees only affects plans for a topology' plan --builtin ring -n 4 -k 2
+refused 2 '\-\-trees only affects plans for a topology' plan --builtin ring -n 4 --trees 2
 refused 2 '\-\-explain only affects plans for a topology' plan -n 4 --explain
 refused 2 '\-\-collective only affects --schedule RANK and --explain' plan star:4 --collective broadcast
 refused 2 '\-\-root only affects --schedule RANK and --explain' plan star:4 --root 9
@@ -63,7 +63,7 @@ refused 2 '\-\-max-height is "0"; it is a number of hops, 1 to' plan star:4 --ma
 refused 2 'or a time with --height-metric delay' plan star:4 --max-height 20ms
 refused 2 '\-\-max-height is "3x"; by delay it is a time' plan star:4 --max-height 3x --height-metric delay
 refused 2 '\-\-min-rate: "fast" is not a rate' plan star:4 --min-rate fast
-refused 2 '\-\-trees is 0, must be 1 to' plan star:4 -k 0
+refused 2 '\-\-trees is 0, must be 1 to' plan star:4 --trees 0
 
 # Jobs report a missing topology, also one with all ranks on one host.
 refused 1 'rank 0 .*could not plan from the topology: there is no topology "nosuch"' run -n 2 --topology nosuch -- "$BANYAN" bench -s 8
@@ -76,9 +76,9 @@ refused 1 'there is no network to measure between them' run -n 2 -- "$BANYAN" to
 refused 1 'which job to help\? Start the helper with `banyan run --helpers`' helper
 
 # These are hosts, variables and settings of a job.
-refused 2 'no command for the ranks: give one, as in `banyan run -n 4 -- ./train`, as in `banyan run -n 4 -- ./train`, as in `banyan run -n 4 -- ./train`; usage: banyan run' run -n 4
+refused 2 'no command for the ranks: give one, as in `banyan run -n 4 -- ./train`; usage: banyan run' run -n 4
 refused 2 'host "a": slots: "x" is not a whole number' run -H b:2,a:x true
-refused 2 '\-x: "BAD NAME=1" is not NAME=VALUE: names have no blanks' run -n 1 -x 'BAD NAME=1' true
+refused 2 '\-x: "BAD NAME=1" is not NAME=VALUE: names contain no spaces' run -n 1 -x 'BAD NAME=1' true
 refused 2 '\-x: "=1" is not NAME=VALUE' run -n 1 -x =1 true
 wants 0 "$BANYAN" run -n 1 -o raw -x 'GOOD=a b' -- sh -c 'echo $GOOD'
 shows '^a b$' out

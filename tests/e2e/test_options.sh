@@ -62,7 +62,7 @@ wants 2 "$BANYAN" version surplus
 shows '"surplus" is one argument too many; usage: banyan version \[--json\]$' err
 for option in -np --np --nproc_per_node=2 --log-dir; do
   wants 2 "$BANYAN" run $option 2 -- true
-  shows "^banyan run: ${option%=*} is an option of other programs; here it is --?[no]" err
+  shows "^banyan run: ${option%=*} is not an option here: give --?[no]" err
 done
 
 # Every command has the common options. Only errors of a quiet one are left, and a verbose one passes its level on.
@@ -113,3 +113,38 @@ for closed in '<&-' '>&-' '2>&-' '<&- >&- 2>&-'; do
   wants 0 timeout 60 bash -c "\"\$@\" $closed" - "$BANYAN" run -n 2 -- "$BANYAN" bench --sizes 8 --iterations 1
   wants 0 timeout 60 bash -c "\"\$@\" $closed" - "$BANYAN" bench -n 2 --sizes 8 --iterations 1
 done
+
+# A short option means the same in all commands. Those that do not exist any more, and those of other programs, are
+# answered with what to write.
+while read -r command option instead; do
+  wants 2 "$BANYAN" $command $option 2
+  shows "^banyan $command: $option is not an option here: give $instead" err
+done <<'END'
+plan -k --trees K
+plan -f --file FILE
+plan -s --schedule RANK
+plan -m --method NAME
+topo -m --measure
+topo -s --svg FILE
+topo -t --title TEXT
+simulate -t --trace FILE
+keys -k --keys DIR
+keys -a --address A
+keys -f --force
+manager -l --listen ADDRESS:PORT
+run --host -H LIST
+bench -b --sizes MIN..MAX
+bench -f --sizes MIN..MAX
+END
+wants 2 "$BANYAN" plan star:4 -k4
+shows 'give --trees K$' err
+wants 2 "$BANYAN" run -n 2 --oversubscribe true
+shows 'not an option here: leave it out' err
+wants 2 "$BANYAN" run -n 2 --mca btl self true
+shows 'not an option here: leave it out; `banyan help variables`' err
+"$BANYAN" help | sed -n 's/^  \([a-z]*\) .*/\1/p' | grep -v '^help$' | while read -r name; do
+  "$BANYAN" "$name" --help | sed -nE 's/^  (-[a-zA-Z]), --([a-z-]+).*/\1 \2/p'
+done | sort -u >"$scratch/letters"
+# -n is a number of ranks, and the lab's on each host.
+twice=$(grep -v ' per-host$' "$scratch/letters" | cut -d' ' -f1 | uniq -d)
+[ -z "$twice" ] || fail "short options that mean several things: $twice"

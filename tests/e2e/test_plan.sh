@@ -158,7 +158,7 @@ wants 0 "$BANYAN" plan "$BANYAN_SOURCE/examples/topologies/star-unequal.json" --
 shows '^4 ranks: 1 tree carries 200 Mbit/s, 100.0 % of the 200 Mbit/s' err
 shows 'link h3 - switch: 200 Mbit/s left' err
 shows 'tree 0: 100 %, 200 Mbit/s, height 1' out
-wants 0 "$BANYAN" plan torus:3x3 -k 8 --json
+wants 0 "$BANYAN" plan torus:3x3 --trees 8 --json
 cp "$scratch/out" "$scratch/torus.json"
 python3 - "$scratch/torus.json" <<'EOF' || fail "the planner's JSON"
 import json, sys
@@ -219,7 +219,7 @@ for method in cluster trees in-network; do
   "$BANYAN" plan "$scratch/names.json" --method $method --json >"$scratch/plan.json" 2>"$scratch/err" || continue
   wants 0 "$BANYAN" plan "$scratch/names.json" --method $method --svg "$scratch/trees.svg"
   python3 -c 'import sys, xml.etree.ElementTree as tree; tree.parse(sys.argv[1])' "$scratch/trees.svg" || fail "names make it no XML"
-  wants 0 "$BANYAN" plan -f "$scratch/plan.json" --svg "$scratch/trees.svg"
+  wants 0 "$BANYAN" plan --file "$scratch/plan.json" --svg "$scratch/trees.svg"
   python3 -c 'import sys, xml.etree.ElementTree as tree; tree.parse(sys.argv[1])' "$scratch/trees.svg" || fail "names make it no XML"
 done
 shows 'gpu-n.*-name<' trees.svg
@@ -261,7 +261,7 @@ wants 0 "$BANYAN" plan star:6,nic=100g --explain
 shows "$saved.*the usual costs are used" err
 ! grep -q '77 us a hop' "$scratch/err" || fail "damaged costs are used"
 wants 2 "$BANYAN" plan star:6 --save
-shows 'save keeps the costs that --fit finds' err
+shows 'save stores the costs that --fit finds' err
 unset XDG_CACHE_HOME
 echo '{"collective": "allreduce", "plan": "ring", "bytes": 1024, "time_us": 0}' >"$scratch/times.json"
 wants 1 "$BANYAN" plan star:6 --fit "$scratch/times.json"
@@ -285,7 +285,7 @@ shows 'node "h0" is chosen twice' err
 wants 0 "$BANYAN" plan star:4,nic=1g,adds=all --method cluster --ways ring,tree --explain
 shows '^4 workers: .* carry 667 Mbit/s' err
 wants 1 "$BANYAN" plan star:4,nic=1g --method cluster --ways switches
-shows 'none of the allowed methods \(switches\) joins the 4 workers' err
+shows 'none of the allowed methods \(switches\) connects the 4 workers' err
 wants 2 "$BANYAN" plan star:4 --method cluster --ways rings
 shows 'ways: "rings" is not one of the ways ring,tree,helpers,switches' err
 wants 2 "$BANYAN" plan star:4 --ways ring
@@ -297,7 +297,7 @@ wants 2 "$BANYAN" plan star:6 --ranks h4,nobody
 shows 'which has no "nobody"' err
 wants 2 "$BANYAN" plan star:6 --tolerance 7
 # Five per cent are given up for lower trees, where many trees are allowed one.
-wants 0 "$BANYAN" plan torus:8x8 -k 16 --json
+wants 0 "$BANYAN" plan torus:8x8 --trees 16 --json
 python3 -c 'import json, sys; sys.exit(json.load(sys.stdin)["ratio"] < 0.975)' <"$scratch/out" || fail "-k 16 gave too much away"
 wants 2 "$BANYAN" plan star:6 --builtin ring
 wants 1 "$BANYAN" plan nosuch.json
@@ -327,7 +327,7 @@ grep -q 'control tree: height' "$scratch/control.svg" || fail "the control tree 
 wants 2 "$BANYAN" plan star:4,adds=all --in-network --svg "$scratch/none.svg"
 shows '\-\-svg draws a plan or the control tree: leave it out with \-\-in-network' err
 wants 2 "$BANYAN" plan star:4 --control --schedule 0
-shows '\-\-schedule is of a plan: leave out \-\-control' err
+shows '\-\-schedule prints the schedule of a plan: leave out \-\-control' err
 
 # The plan has the same tree, within the limits, and the ring.
 wants 0 "$BANYAN" plan clos:racks=4,hosts=4 --fan-out 2 --control --json
@@ -341,7 +341,7 @@ assert own == {"use": "tree", "fan_out": 2, "root": tree["root"], "parent": tree
                "ring": control["ring"]["order"]}, own
 EOF
 wants 2 "$BANYAN" plan --control
-shows 'is made for a topology' err
+shows 'needs a topology' err
 wants 2 "$BANYAN" plan star:4 --control --control-distance far
 
 # Switches aggregate.
@@ -402,7 +402,7 @@ wants 2 "$BANYAN" plan star:6 --in-network --server switch
 shows 'is a switch and cannot be a server' err
 wants 2 "$BANYAN" plan star:6 --in-network --control
 wants 2 "$BANYAN" plan --in-network
-shows 'is made for a topology' err
+shows 'needs a topology' err
 
 # The racks have different sizes, and the last one is the smaller.
 printf '{"format": "banyan-topology 1", "nodes": [{"name": "a", "group": "x"}, {"name": "b", "group": "x"}, {"name": "c"},
@@ -430,3 +430,8 @@ shows 'controllers form a tree of height 2, with at most 2 children' err
 ! has 'keeps the limits' err || fail "limits that were kept were reported"
 planned -x BANYAN_PLANNER=fan-out=2,control-height=1
 shows 'no control tree over these hosts keeps the limits in BANYAN_PLANNER: it has height 2' err
+
+# Options that the method ignores are refused by name.
+refuses 2 'queues has no effect on plans of --method cluster' star:4 --method cluster --queues 2
+refuses 2 'adding has no effect on plans of --method cluster' star:4 --method cluster --adding 2
+refuses 2 'server has no effect on plans of --method few' star:4 --server h0

@@ -128,7 +128,7 @@ for options in "--topology $scratch/net.el" "--plan $scratch/plan.json" "-x BANY
 done
 wants 2 "$BANYAN" run --hostfile "$scratch/none" -- true
 wants 2 "$BANYAN" run -H localhost:2 -n 3 -- true
-shows 'hold 2 ranks, not 3' err
+shows 'have 2 slots for 3 ranks' err
 wants 2 "$BANYAN" run -H -oProxyCommand=x -- true
 wants 2 "$BANYAN" run -H 'a;b' -- true
 shows '"a;b" is not a host' err
@@ -359,3 +359,12 @@ shows "plans differ between ranks: rank 2 \(host .*\) was given plan 'star' \(ve
 wants 1 "$BANYAN" run -n 3 -- sh -c '[ "$BANYAN_RANK" = 1 ] || export BANYAN_PLAN=ring
   exec "$0" bench --sizes 8 --iterations 1' "$BANYAN"
 shows "plans differ between ranks: rank 1 \(host .*\) was given no plan, rank 0 \(host .*\) plan 'ring'" err
+
+# MPI makes each rank of an MPI program a job of its own under `banyan run`, which says so.
+program=$BANYAN_BUILD/tests/mpi/collectives_openmpi
+if [ -x "$program" ]; then
+  "$BANYAN" run -n 2 --timeout 20s -- "$program" >"$scratch/out" 2>"$scratch/err"
+  shows "^banyan run: $program is an MPI program: .*start it with .banyan mpirun -n 2 $program.$" err
+fi
+wants 0 "$BANYAN" run -n 2 -- true
+! grep -q 'MPI program' "$scratch/err" || fail "true is taken for an MPI program"

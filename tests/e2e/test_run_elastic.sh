@@ -63,7 +63,7 @@ shows 'has 11 ports, but host b needs 12' err
 wants 3 "$BANYAN" run -n 2 --restarts 2 -- sh -c "[ \$BANYAN_RANK = 1 ] && exit 3; exec sleep $odd"
 shows '^banyan run: rank 1 on host .*: exit code 3: started again, 1 of 2 restarts$' err
 shows '^banyan run: rank 1 on host .*: exit code 3: started again in 500 ms, 2 of 2 restarts$' err
-shows '^banyan run: rank 1 on host .*: exit code 3: not started again, since all 2 restarts are used$' err
+shows '^banyan run: rank 1 on host .*: exit code 3: not started again, since all 2 restarts are used up$' err
 shows '^banyan run: only 1 of --min 2 processes are left: ending the job$' err
 left 0
 wants 0 "$BANYAN" run -n 2 --restarts 1 -- sh -c 'echo "$BANYAN_RANK:${BANYAN_LAUNCHER##*:}"; case $BANYAN_LAUNCHER in

@@ -97,7 +97,7 @@ shows 'did you mean BANYAN_LOG_FILE\?' err
 for level in foo info,foo; do
   wants 0 env BANYAN_LOG=$level "$BANYAN" run -v -n 3 --transport tcp -- "$hello"
   [ "$(grep -c 'log level "foo"' err)" = 1 ] || fail "a level that is none is not reported once: $(cat err)"
-  shows '^banyan run: BANYAN_LOG: log level "foo": write .*; it is not used$' err
+  shows '^banyan run: BANYAN_LOG: log level "foo": write .*; it is ignored$' err
   shows '\[rank 1\] net: link' err # -v counts all the same
 done
 wants 2 "$BANYAN" run -n 1 -x BANYAN_LOG=foo -- true
@@ -123,7 +123,7 @@ done
 # --- commands that cannot be run
 echo 'print(1)' >script.py
 wants 126 "$BANYAN" run -n 2 -- ./script.py
-shows 'cannot run ./script.py: Permission denied: it is not executable; chmod \+x it, or name what runs it, as in: python3 FILE$' err
+shows 'cannot run ./script.py: Permission denied: it is not executable; chmod \+x it, or give its interpreter, as in: python3 FILE$' err
 wants 127 "$BANYAN" run -n 2 -- no-such-command
 shows 'cannot run no-such-command: No such file or directory: it is not in PATH$' err
 wants 127 "$BANYAN" run -n 2 -- script.py

@@ -27,7 +27,7 @@ shows 'is not trusted: .*; is it the page.s address' err
 wants 1 status --token-file "$scratch/token" --ca-file "$scratch/others/ca.crt"
 shows 'is not trusted' err
 wants 1 status --ca-file "$keys/ca.crt"
-shows 'wants its token: give --token-file with the file that .*, which is /var/lib/banyan/token if none is named' err
+shows 'requires its token: give --token-file with the file that .*, which is /var/lib/banyan/token if none is named' err
 [ "$(stat -c %a "$scratch/token")" = 600 ] || fail "others may read the token"
 
 python3 - "$url" "$keys/ca.crt" >"$scratch/out" <<'PY'

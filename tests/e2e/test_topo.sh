@@ -117,9 +117,9 @@ refuses() {
   shows "$pattern" err
   [ ! -s "$scratch/out" ] || fail "$* prints to standard output"
 }
-refuses 2 'which topology' --json
+refuses 2 'no topology' --json
 refuses 2 'needs a job around it' --measure
-refuses 2 '--measure finds the topology itself: give either --measure or "star:4" is one' --measure star:4
+refuses 2 '--measure finds the topology itself: give either --measure or "star:4"' --measure star:4
 refuses 2 'there is no topology "strar"; did you mean star\?.*no file of that name' strar
 refuses 2 'clos: there is no option "rack"; did you mean "racks"\?' clos:rack=4,hosts=2
 refuses 2 'both --json and --svg -' star:2 --json --svg -

@@ -49,7 +49,7 @@ static void test_too_few_slots(void **state) {
   by_hosts_init(&hosts);
   assert_ok(by_hosts_parse(&hosts, "a:2,b:1"));
   assert_status(by_hosts_place(&hosts, 4), BANYAN_ERR_ARGUMENT);
-  assert_non_null(strstr(banyan_error_text(), "hold 3 ranks, not 4"));
+  assert_non_null(strstr(banyan_error_text(), "have 3 slots for 4 ranks"));
   by_hosts_fini(&hosts);
 }
 

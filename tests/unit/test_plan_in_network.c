@@ -98,7 +98,7 @@ static void test_refused(void **state) {
   refused(HEAD VERTICES
           "\"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {\"0\": \"s\", \"1\": \"s\", \"2\": \"s\"}, "
           "\"down\": {\"0\": \"s\", \"1\": \"0\", \"2\": \"s\"}}]}",
-          "another than its way up");
+          "edges down differ");
 }
 
 #define CLASS(up_to, up) "{" up_to "\"trees\": [{\"share\": 1, \"root\": \"s\", \"up\": {" up "}}]}"

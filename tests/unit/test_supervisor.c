@@ -263,7 +263,7 @@ static void test_restarts(void **state) {
   tick(w, BY_SECOND);
   by_supervisor_ended(w->supervisor, 2, 3 << 8, w->now);
   expect(w, "");
-  expect_line(w, "rank 2 on host b: exit code 3: not started again, since all 2 restarts are used");
+  expect_line(w, "rank 2 on host b: exit code 3: not started again, since all 2 restarts are used up");
   leave_well(w, 0);
   leave_well(w, 1);
   finish(w, 0);

@@ -217,9 +217,9 @@ static void test_refusals(void **state) {
       {"another authority's server", client, other_server, 0, "(agent h1) is of another authority",
        "another authority than that of our certificate (agent h1)"},
       {"a job where agents talk", as_job, server, 1, "is for job h1, and only agent or client is accepted here",
-       "does not talk with our role (job h1)"},
-      {"a manager where an agent is", wants_agent, server, 0, "is for manager m0, and here only agent",
-       "does not talk with our role (manager m0)"},
+       "does not accept our role (job h1)"},
+      {"a manager where an agent is", wants_agent, server, 0, "is for manager m0, and only agent",
+       "does not accept our role (manager m0)"},
   };
   for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) check_refusal(&refusals[i]);
 }

@@ -53,7 +53,7 @@ static void test_errors(void **state) {
   } cases[] = {
       {"x", "", "x: is empty; topologies are read as json"},
       {"x.json.bak", "hello", "x.json.bak: is in no known format; topologies are read as json"},
-      {"x", "12 13 14\n", "x: is in no format"},
+      {"x", "12 13 14\n", "x: is in no known format"},
       {"x.json", "hello", "x.json:1:"},
       {"x.json", "", "x.json:1:"},
       {"x.graphml", "hello", "x.graphml:1: not well-formed XML"},
@@ -61,7 +61,7 @@ static void test_errors(void **state) {
       {"x.csv", "a,b\n", "x.csv:1: the columns must be named"},
       {"x.lldp", "{}", "x.lldp: no machine there received a neighbor"},
       {"x.el", "hello", "x.el:1: must be \"n m\""},
-      {".el", "hello", ".el: is in no format"},
+      {".el", "hello", ".el: is in no known format"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct by_topology *topology;

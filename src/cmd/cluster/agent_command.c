@@ -101,8 +101,7 @@ static enum banyan_status read_answer(const char *line, size_t length, json_t **
   return by_doc_load("the agent's answer", line, length, &limits, out);
 }
 
-/* Asks the agent at a socket, and prints its answer. */
-static enum banyan_status show_status(const char *path, bool json) {
+enum banyan_status by_agent_status(const char *path, bool json) {
   const struct by_status_question question = {.name = "agent",
                                               .place = {.path = path},
                                               .line = "{\"type\":\"status\"}",
@@ -279,7 +278,7 @@ int by_cli_agent(int argc, char **argv) {
   if (!strcmp(*socket, "off")) *socket = AGENT_SOCKET; /* "off" is meant for jobs. */
   if (operands.count && strcmp(operands.items[0], "status") != 0)
     return by_options_misuse(&command, "unknown action \"%s\"; the only one is status", operands.items[0]);
-  if (operands.count) return by_command_end(&command, show_status(*socket, asked.json));
+  if (operands.count) return by_command_end(&command, by_agent_status(*socket, asked.json));
   if (asked.json) return by_options_misuse(&command, "--json is for `banyan agent status`");
   if (check_options(&asked) != BANYAN_OK) return by_command_misused(&command);
   return by_command_end(&command, by_service_run(&service, &asked));

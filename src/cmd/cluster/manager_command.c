@@ -9,6 +9,7 @@
 #include "manager_server.h"
 #include "plan.h"
 #include "process.h"
+#include "status_print.h"
 #include "text.h"
 #include "tls_identity.h"
 #include "topology_formats.h"
@@ -30,9 +31,9 @@ enum { MAX_QUEUES = 8 };
 
 static const struct by_option options[] = {
     BY_FLAG("trust-topology", 0, server.trust, "use TOPOLOGY even if agents' reports contradict it"),
-    BY_TEXT("listen", 'l', listen, "ADDRESS:PORT",
+    BY_TEXT("listen", 0, listen, "ADDRESS:PORT",
             "where agents and ranks connect; default: port 7650 of\nall addresses"),
-    BY_TEXT("keys", 'k', keys, "FOLDER",
+    BY_TEXT("keys", 0, keys, "FOLDER",
             "folder with the manager's certificate (BANYAN_KEYS); see\n`banyan keys --help`"),
     BY_TEXT("name", 0, name, "NAME", "name of the certificate, if the folder has those of several\nmanagers"),
     BY_TEXT("state", 0, server.state, "FILE", "file for its state, which survives a restart; default\n" STATE_FILE),
@@ -81,9 +82,12 @@ static const struct by_option options[] = {
     {.name = NULL},
 };
 
+/* Letters that mean something else in other commands. */
+static const struct by_habit habits[] = {{"-l", "--listen ADDRESS:PORT"}, {"-k", "--keys FOLDER"}, {NULL, NULL}};
+
 static const struct by_command command = {
     .name = "banyan manager",
-    .usage = "[TOPOLOGY] [--listen ADDRESS:PORT] [--keys FOLDER] [--state FILE]",
+    .usage = "[TOPOLOGY] [--listen ADDRESS:PORT] [--keys FOLDER] [--state FILE] | status [URL]",
     .about = "Manages a cluster. The agents of its hosts (`banyan agent`) report which jobs\n"
              "run and how much of each link is in use. The manager gives each job trees that\n"
              "fit the capacity that others leave, and a priority class that is the same on\n"
@@ -107,6 +111,7 @@ static const struct by_command command = {
              "Returns 0 when it was terminated by a signal, 1 when it could not start, or\n"
              "when agents contradict TOPOLOGY.",
     .options = options,
+    .habits = habits,
     .max_operands = 1,
 };
 
@@ -238,6 +243,7 @@ static void stop_manager(void *context) {
 }
 
 int by_cli_manager(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "status")) return by_manager_status(argc - 1, argv + 1);
   static const struct by_service service = {.start = start_manager, .again = read_again, .stop = stop_manager};
   struct by_manager_options usual = by_manager_defaults();
   struct session s = {.asked = {.server = {.state = STATE_FILE, .manager = usual},

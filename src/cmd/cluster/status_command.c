@@ -29,6 +29,8 @@
 #include "text.h"
 #include "web_server.h"
 
+#define LOCAL_MANAGER "http://127.0.0.1:8420" /* The address that the documents name for a manager's page. */
+
 struct status_options {
   const char *secret_file, *manager, *token_file, *ca_file;
   bool json, watch;
@@ -235,6 +237,14 @@ static enum banyan_status watch_manager(const struct status_options *asked) {
   return status;
 }
 
+/* Shows this machine's manager, whose token root can read. */
+static enum banyan_status ask_local_manager(const struct status_options *asked) {
+  struct status_options local = *asked;
+  local.manager = LOCAL_MANAGER;
+  if (!local.token_file && !access(BY_MANAGER_TOKEN_FILE, R_OK)) local.token_file = BY_MANAGER_TOKEN_FILE;
+  return watch_manager(&local);
+}
+
 /* ---- addresses of switches, and their secrets */
 
 enum { MAX_TEXT = 2000, ANSWER_SECONDS = 5 };
@@ -429,12 +439,17 @@ static const struct by_option options[] = {
 static const struct by_command command = {
     .name = "banyan status",
     .usage = "[ADDRESS[:PORT] | PATH | --manager URL]",
-    .about = "Shows the state of a switch (`banyan switch`): which jobs have cells there, and\n"
-             "what happened to fragments. Without an operand it asks the switch of this\n"
-             "machine. Over the network, a switch requires its secret.\n"
+    .about = "Shows the state of what runs on this machine: its agent (`banyan agent`), switch\n"
+             "(`banyan switch`) and manager (`banyan manager --http`). `banyan agent status`,\n"
+             "`banyan switch status` and `banyan manager status` ask only one of them.\n"
              "\n"
-             "With --manager it shows the state of a manager (`banyan manager --http`) and its\n"
-             "cluster, in as many columns as the terminal has.\n"
+             "With an operand it asks that switch: which jobs have cells there, and what\n"
+             "happened to fragments. Over the network, a switch requires its secret. With\n"
+             "--manager it shows the state of that manager and its cluster, in as many columns\n"
+             "as the terminal has. This machine's manager is asked at " LOCAL_MANAGER "\n"
+             "if its token can be read.\n"
+             "\n"
+             "With --json, there is one line for each, in the order agent, switch, manager.\n"
              "\n"
              "Returns 0, or 1 if there is no answer within 5 s.",
     .options = options,
@@ -469,35 +484,91 @@ static enum banyan_status show_switch(const struct status_options *asked, const 
   return status;
 }
 
-int by_cli_status(int argc, char **argv) {
-  struct status_options asked = {0};
-  struct by_operands operands;
+/* Shows the switch at this place, or on this machine. */
+static enum banyan_status ask_switch(const struct status_options *asked, const char *operand) {
   struct by_status_place place = {.path = BY_SWITCH_SOCKET};
   char text[BY_ADDRESS_TEXT];
   char secret[BY_JOB_KEY_MAX];
   struct by_key key;
   bool has_key;
-  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
-  if (exit_code >= 0) return exit_code;
-  if (asked.manager) return by_command_end(&command, watch_manager(&asked));
-  enum banyan_status status = by_switch_secret(asked.secret_file, secret, &has_key);
+  enum banyan_status status = by_switch_secret(asked->secret_file, secret, &has_key);
   if (!status && has_key) status = by_key_derive(secret, &key);
   explicit_bzero(secret, sizeof secret);
-  if (!status && operands.count) status = by_switch_place_parse(operands.items[0], &place);
+  if (!status && operand) status = by_switch_place_parse(operand, &place);
   if (!status && !place.path && !has_key && !by_address_is_loopback(&place.address))
     status = by_fail(BANYAN_ERR_ARGUMENT,
                      "the switch at %s is asked over the network, which needs its secret: give --secret-file FILE or "
                      "set BANYAN_SWITCH_KEY_FILE. One under a manager has a secret that nobody else knows: run `banyan "
-                     "status` on its "
-                     "machine",
+                     "status` on its machine",
                      by_address_print(&place.address, text));
-  if (!status) status = show_switch(&asked, &place, has_key ? &key : NULL);
+  if (!status) status = show_switch(asked, &place, has_key ? &key : NULL);
   explicit_bzero(&key, sizeof key);
-  exit_code = by_command_end(&command, status);
-  if (!status) return exit_code;
-  if (!operands.count)
-    fprintf(stderr, "For a cluster: `banyan status --manager URL`, and `banyan agent status` for this host.\n");
-  else if (!place.path && !has_key && status != BANYAN_ERR_ARGUMENT)
-    fprintf(stderr, "If the switch has a secret: --secret-file FILE, or BANYAN_SWITCH_KEY_FILE.\n");
-  return exit_code;
+  if (status && operand && !place.path && !has_key && status != BANYAN_ERR_ARGUMENT)
+    return by_fail(status, "%s; if the switch has a secret, give --secret-file FILE, or set BANYAN_SWITCH_KEY_FILE",
+                   banyan_error_text());
+  return status;
+}
+
+/* Returns the socket of this host's agent. */
+static const char *agent_socket(void) {
+  const char *path = getenv("BANYAN_AGENT");
+  return path && *path ? path : BY_CLUSTER_AGENT;
+}
+
+/* Shows what runs here, each with a title if there are several. */
+static enum banyan_status ask_all(struct status_options *asked) {
+  bool here[] = {!access(agent_socket(), F_OK), !access(BY_SWITCH_SOCKET, F_OK), !access(BY_MANAGER_TOKEN_FILE, R_OK)};
+  static const char *const names[] = {"agent", "switch", "manager"};
+  int n = here[0] + here[1] + here[2];
+  enum banyan_status status = BANYAN_OK;
+  if (!n)
+    return by_fail(BANYAN_ERR_CONNECT,
+                   "no agent, switch or manager runs on this machine (there is no %s, %s or readable %s): give the "
+                   "address of a switch, or --manager URL",
+                   agent_socket(), BY_SWITCH_SOCKET, BY_MANAGER_TOKEN_FILE);
+  if (asked->watch && (n > 1 || here[0]))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--watch is for one switch or manager: give `banyan switch status --watch` or "
+                                        "`banyan manager status --watch`");
+  for (int i = 0; i < 3; i++) {
+    if (!here[i]) continue;
+    if (n > 1 && !asked->json) printf("%s%s:\n", i ? "\n" : "", names[i]);
+    fflush(stdout);
+    enum banyan_status one = i == 0   ? by_agent_status(agent_socket(), asked->json)
+                             : i == 1 ? ask_switch(asked, NULL)
+                                      : ask_local_manager(asked);
+    if (one && n > 1) by_command_note("%s: %s", command.name, banyan_error_text());
+    if (!status) status = one;
+  }
+  return status;
+}
+
+static int end_status(enum banyan_status status) {
+  return by_command_end(&command, status);
+}
+
+int by_cli_status(int argc, char **argv) {
+  struct status_options asked = {0};
+  struct by_operands operands;
+  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
+  if (exit_code >= 0) return exit_code;
+  if (asked.manager) return end_status(watch_manager(&asked));
+  if (operands.count || asked.secret_file)
+    return end_status(ask_switch(&asked, operands.count ? operands.items[0] : NULL));
+  return end_status(ask_all(&asked));
+}
+
+int by_switch_status(int argc, char **argv) {
+  struct status_options asked = {0};
+  struct by_operands operands;
+  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
+  return exit_code >= 0 ? exit_code : end_status(ask_switch(&asked, operands.count ? operands.items[0] : NULL));
+}
+
+int by_manager_status(int argc, char **argv) {
+  struct status_options asked = {0};
+  struct by_operands operands;
+  int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);
+  if (exit_code >= 0) return exit_code;
+  if (operands.count) asked.manager = operands.items[0];
+  return end_status(asked.manager ? watch_manager(&asked) : ask_local_manager(&asked));
 }

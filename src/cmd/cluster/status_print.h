@@ -43,6 +43,14 @@ BANYAN_CHECK enum banyan_status by_switch_secret(const char *file, char *out, bo
 /* Returns the name of this machine in its cluster: the option's, BANYAN_HOST's, or the host name. */
 BANYAN_CHECK enum banyan_status by_cluster_host_name(const char *option, char out[BY_CLUSTER_NAME + 1]);
 
+/* ---- the state of this machine's services: status_command.c, agent_command.c */
+
+/* `banyan switch status` and `banyan manager status`: their arguments from "status" on. They return the exit code. */
+int by_switch_status(int argc, char **argv);
+int by_manager_status(int argc, char **argv);
+/* Asks the agent at a socket, and prints its answer. */
+BANYAN_CHECK enum banyan_status by_agent_status(const char *path, bool json);
+
 /* ---- a manager's state as tables, as the page shows it: manager_status.c */
 
 /* Size of a terminal; 0: unlimited. */

@@ -57,7 +57,7 @@ static const struct by_option options[] = {
 
 static const struct by_command command = {
     .name = "banyan switch",
-    .usage = "--xdp IF,IF,... | --user IF,IF,... [--control ADDRESS] [--manager HOST:PORT]",
+    .usage = "--xdp IF,IF,... | --user IF,IF,... [--control ADDRESS] [--manager HOST:PORT] | status",
     .about = "Turns this machine into an aggregation switch: jobs whose plans use it request\n"
              "cells, and it aggregates what their workers send to their servers. The machine\n"
              "forwards everything else as before, including jobs without cells.\n"
@@ -296,6 +296,7 @@ static void read_again(void *context) {
 
 int by_cli_switch(int argc, char **argv) {
   static const struct by_service service = {.start = start_switch, .again = read_again, .stop = stop_switch};
+  if (argc > 1 && !strcmp(argv[1], "status")) return by_switch_status(argc - 1, argv + 1);
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   struct session s = {.asked = {.cells = CELLS, .queues = MIN(MAX(cores, 1), BY_PLANE_QUEUES)}};
   int exit_code = by_options_parse(&command, argc, argv, &s.asked, NULL);

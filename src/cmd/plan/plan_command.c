@@ -31,7 +31,7 @@ struct plan_options {
 
 static const struct by_option options[] = {
     BY_TEXT("builtin", 'b', builtin, "NAME", "a built-in plan, \"ring\" or \"tree:4\"; see --list"),
-    BY_TEXT("file", 'f', file, "FILE", "a plan file"),
+    BY_TEXT("file", 0, file, "FILE", "a plan file"),
     BY_TEXT("ranks", 'n', request.ranks, "N|NAME,...",
             "number of ranks; for a TOPOLOGY: the hosts that take part,\nrank 0 first; default: all that take part by "
             "the topology"),
@@ -75,7 +75,7 @@ static const struct by_option options[] = {
     BY_FLAG("json", 0, request.json,
             "print the plan, or with --schedule the schedule, as JSON; an\nexplanation is printed on standard error"),
     BY_FLAG("list", 'l', list, "list the built-in plans"),
-    BY_INT("schedule", 's', schedule, "RANK", 0, BY_PLAN_MAX_VERTICES - 1,
+    BY_INT("schedule", 0, schedule, "RANK", 0, BY_PLAN_MAX_VERTICES - 1,
            "print the schedule of this rank, step by step"),
     BY_TEXT("collective", 'c', collective, "NAME",
             "for --schedule, and for --explain, which also prints the\nlargest possible rate of this collective and "
@@ -84,6 +84,11 @@ static const struct by_option options[] = {
     BY_BYTES("bytes", 0, bytes, "SIZE",
              "for --schedule and --svg: size of the buffer, which selects\nthe size class; default 64M"),
     {.name = NULL},
+};
+
+/* Letters that mean something else in other commands. */
+static const struct by_habit habits[] = {
+    {"-k", "--trees K"}, {"-f", "--file FILE"}, {"-s", "--schedule RANK"}, {"-m", "--method NAME"}, {NULL, NULL},
 };
 
 static const struct by_command command = {
@@ -95,6 +100,7 @@ static const struct by_command command = {
              "its links have left. Without TOPOLOGY, --builtin and --file it is the default\n"
              "plan, which depends on the size of the buffer.",
     .options = options,
+    .habits = habits,
     .max_operands = 1,
 };
 
@@ -339,11 +345,28 @@ static const char *find_topology_option(const struct by_plan_arguments *request)
   return request->placed.queues ? "queues" : NULL;
 }
 
+/* Returns the first given option that the method ignores; NULL: none. Servers are chosen by two of the methods. */
+static const char *find_ignored_option(const struct by_plan_arguments *request, const char **method) {
+  *method = request->planner.of[BY_PLANNER_METHOD];
+  if (!*method) *method = "few";
+  bool in_network = !strcmp(*method, "in-network");
+  if (request->placed.servers && !in_network && strcmp(*method, "cluster") != 0) return "server";
+  if (request->placed.max_adding >= 0 && !in_network) return "adding";
+  return request->placed.queues && !in_network ? "queues" : NULL;
+}
+
 /* Reports an option without effect as a mistake. */
 static enum banyan_status check_effects(const struct plan_options *asked) {
   const char *name = asked->request.topology ? NULL : find_topology_option(&asked->request);
   if (name)
     return by_fail(BANYAN_ERR_ARGUMENT, "--%s only affects plans for a topology: give one, such as star:4", name);
+  const char *method;
+  name = find_ignored_option(&asked->request, &method);
+  if (name)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "--%s has no effect on plans of --method %s: leave it out, or give --in-network or --method "
+                   "in-network%s",
+                   name, method, strcmp(name, "server") ? "" : " or cluster");
   if ((asked->collective || asked->root) && asked->schedule == NO_RANK && !asked->request.explain)
     return by_fail(BANYAN_ERR_ARGUMENT, "--%s only affects --schedule RANK and --explain: give one of these",
                    asked->collective ? "collective" : "root");

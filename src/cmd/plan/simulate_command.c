@@ -279,12 +279,15 @@ static const struct by_option options[] = {
     BY_FLAG("json", 0, json, "print one line of JSON for each size"),
     BY_FLAG("all", 'a', all, "show all links, not only the busiest"),
     BY_FLAG("no-bound", 0, no_bound, "do not compute the upper bound of all plans, which may take\nseconds"),
-    BY_TEXT("trace", 't', trace, "FILE",
+    BY_TEXT("trace", 0, trace, "FILE",
             "write each chunk on each link as a trace for ui.perfetto.dev,\nfor the last size"),
     BY_TEXT("svg", 0, svg, "FILE", "draw the use of links into this file, for the last size"),
     BY_FLAG("dark", 0, dark, "with --svg: light on dark; default: as the viewer is set"),
     {.name = NULL},
 };
+
+/* A letter that means something else in other commands. */
+static const struct by_habit habits[] = {{"-t", "--trace FILE"}, {NULL, NULL}};
 
 static const struct by_command command = {
     .name = "banyan simulate",
@@ -299,6 +302,7 @@ static const struct by_command command = {
              "--chunk-cost. `banyan plan TOPOLOGY --explain` predicts with both, and `banyan\n"
              "bench` measures.",
     .options = options,
+    .habits = habits,
     .min_operands = 1,
     .missing = "no topology: give a file, or a text such as star:4",
     .max_operands = 1,

@@ -55,18 +55,26 @@ struct topo_options {
 
 static const struct by_option options[] = {
     BY_FLAG("json", 0, json, "print it as JSON, see docs/topology-format.md"),
-    BY_FLAG("measure", 'm', measure,
+    BY_FLAG("measure", 0, measure,
             "instead of TOPOLOGY: as a rank of a job, measure the network\nbetween the job's hosts; rank 0 prints"),
     BY_TEXT("output", 'o', output, "FILE", "write it into this file as JSON"),
-    BY_TEXT("svg", 's', svg, "FILE", "draw it into this file as SVG; \"-\": standard output"),
+    BY_TEXT("svg", 0, svg, "FILE", "draw it into this file as SVG; \"-\": standard output"),
     BY_FLAG("dark", 0, dark, "with --svg: light on dark; default: as the viewer is set"),
     BY_TEXT("plan", 'p', plan, "PLAN",
             "a built-in plan's name or a plan file: show the load of its\nAllReduce on every link"),
     BY_BYTES("bytes", 0, bytes, "SIZE", "for --plan: size of the buffer, which selects the size class;\ndefault 64M"),
-    BY_TEXT("title", 't', title, "TEXT", "title of the drawing; default: the topology's name"),
+    BY_TEXT("title", 0, title, "TEXT", "title of the drawing; default: the topology's name"),
     BY_FLAG("all", 'a', all, "print long tables in full"),
     BY_FLAG("list", 'l', list, "list the short texts and the formats of files"),
     {.name = NULL},
+};
+
+/* Letters that mean something else in other commands. */
+static const struct by_habit habits[] = {
+    {"-m", "--measure"},
+    {"-s", "--svg FILE"},
+    {"-t", "--title TEXT"},
+    {NULL, NULL},
 };
 
 static const struct by_command command = {
@@ -78,6 +86,7 @@ static const struct by_command command = {
              "hosts of a job measure the network between them in some seconds:\n"
              "  banyan run -H alpha,beta,gamma -- banyan topo --measure -o net.json",
     .options = options,
+    .habits = habits,
     .max_operands = 1,
 };
 

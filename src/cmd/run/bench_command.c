@@ -119,6 +119,7 @@ struct bench {
   bool registered; /* Buffers are from banyan_alloc. */
   bool barrier;    /* A barrier precedes every timed call, outside its time. */
   bool in_place, json, counters;
+  int format; /* Index in FORMATS; -1: not given. */
   /* ---- The members that follow are derived from these and, on a rank, from its job. */
   struct by_bench_case c;
   struct by_sizes sizes;
@@ -376,6 +377,9 @@ static void print_result(const struct bench *b, const struct banyan_plan_info *b
 
 enum { MAX_CALLS = 1000000 };
 
+#define FORMATS "table|json|nccl-tests"
+enum { TABLE, JSON, NCCL_TESTS };
+
 #define VALUES struct bench
 
 static const struct by_option options[] = {
@@ -402,10 +406,35 @@ static const struct by_option options[] = {
     BY_FLAG("counters", 0, counters,
             "also show frames, sleeps and wake-ups (mean of the ranks) and\nallocations; JSON always has them"),
     BY_FLAG("json", 0, json, "print one JSON object a size; rates in bit/s"),
+    BY_CHOICE("format", 0, format, FORMATS,
+              "what to print; json is --json; nccl-tests: its columns, where\neach size is timed out of place and in "
+              "place; rates in GB/s"),
     BY_FLAG("pin", 0, run.pin, "bind rank r to core r, cyclically"),
     BY_FLAG("realtime", 0, run.realtime, "try the scheduler's real-time class (round-robin, priority 5)"),
     BY_FLAG("as-rank", 0, run.as_rank, NULL),
     {.name = NULL},
+};
+
+/* Options of nccl-tests. */
+static const struct by_habit habits[] = {
+    {"-b", "--sizes MIN..MAX, as in -s 8..1M for -b 8 -e 1M -f 2"},
+    {"--minbytes", "--sizes MIN..MAX, as in -s 8..1M for -b 8 -e 1M -f 2"},
+    {"-e", "--sizes MIN..MAX, as in -s 8..1M for -b 8 -e 1M -f 2"},
+    {"--maxbytes", "--sizes MIN..MAX, as in -s 8..1M for -b 8 -e 1M -f 2"},
+    {"-f", "--sizes MIN..MAX, whose factor is 2, or list sizes, as in -s 8,32,128"},
+    {"--stepfactor", "--sizes MIN..MAX, whose factor is 2, or list sizes, as in -s 8,32,128"},
+    {"-i", "--sizes LIST"},
+    {"--stepbytes", "--sizes LIST"},
+    {"-g", "-n N"},
+    {"--ngpus", "-n N"},
+    {"--iters", "--iterations N"},
+    {"-w", "--warmup N"},
+    {"--warmup_iters", "--warmup N"},
+    {"-o", "--op OP"},
+    {"-r", "--root R"},
+    {"-c", "--check all or --check off"},
+    {"--datatype", "--dtype TYPE"},
+    {NULL, NULL},
 };
 
 static const struct by_command command = {
@@ -424,10 +453,17 @@ static const struct by_command command = {
              "\n"
              "Returns 0 if every call succeeded and no element was wrong.",
     .options = options,
+    .habits = habits,
     .max_operands = 1,
 };
 
 static enum banyan_status parse_options(struct bench *b, const struct by_operands *operands) {
+  if (b->json && b->format >= 0 && b->format != JSON)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--json and --format exclude each other: give one");
+  if (b->format == NCCL_TESTS && (b->in_place || b->counters))
+    return by_fail(BANYAN_ERR_ARGUMENT, "--format nccl-tests has no %s: leave it out",
+                   b->in_place ? "--in-place, since it times both forms" : "--counters");
+  b->json = b->json || b->format == JSON;
   b->c = (struct by_bench_case){.root = (int)b->root, .in_place = b->in_place};
   BY_TRY(by_bench_parse_collective(operands->count ? operands->items[0] : "allreduce", &b->c));
   BY_TRY(banyan_dtype_parse(b->dtype, &b->c.dtype));
@@ -462,6 +498,43 @@ static void read_congestion(const struct by_settings *settings, int hosts, char 
   close(fd);
 }
 
+/* Measures one size out of place or in place, and appends the result to the row. */
+static enum banyan_status add_nccl_result(struct bench *b, bool in_place, double *busbw, uint64_t *wrong) {
+  struct result result;
+  b->c.in_place = in_place;
+  if (by_bench_check(&b->c)) {
+    if (!b->c.rank) by_nccl_print_absent();
+    return BANYAN_OK;
+  }
+  BY_TRY(measure_case(b, &result));
+  if (!b->c.rank) *busbw += by_nccl_print_result(&b->c, result.median, b->check <= 0, result.wrong);
+  *wrong += result.wrong;
+  return BANYAN_OK;
+}
+
+/* Prints what nccl-tests print. The mean is over all results, as there. */
+static enum banyan_status measure_as_nccl(struct bench *b, uint64_t *wrong) {
+  double busbw = 0;
+  int forms = 1;
+  size_t n = b->c.collective == BANYAN_BARRIER ? 1 : b->sizes.count;
+  b->c.in_place = true;
+  if (!by_bench_check(&b->c)) forms = 2;
+  b->c.in_place = false;
+  BY_TRY(by_bench_check(&b->c));
+  if (!b->c.rank) by_nccl_print_head(&b->c, b->hosts);
+  for (size_t i = 0; i < n; i++) {
+    b->c.in_place = false;
+    by_bench_resize(&b->c, b->sizes.bytes[i]);
+    if (!b->c.rank) by_nccl_print_case(&b->c);
+    BY_TRY(add_nccl_result(b, false, &busbw, wrong));
+    BY_TRY(add_nccl_result(b, true, &busbw, wrong));
+    if (!b->c.rank) printf("\n");
+    fflush(stdout);
+  }
+  if (!b->c.rank) by_nccl_print_end(*wrong, busbw / (double)(n * (size_t)forms));
+  return BANYAN_OK;
+}
+
 static enum banyan_status measure_all(struct bench *b, uint64_t *wrong) {
   BY_TRY(by_bench_check(&b->c));
   size_t n = b->c.collective == BANYAN_BARRIER ? 1 : b->sizes.count;
@@ -490,12 +563,13 @@ static enum banyan_status measure_collective(struct by_bench_run *run, const str
   b->c.ranks = banyan_comm_size(comm);
   b->hosts = count_hosts(comm);
   read_congestion(settings, b->hosts, b->congestion);
-  return measure_all(b, wrong);
+  return b->format == NCCL_TESTS ? measure_as_nccl(b, wrong) : measure_all(b, wrong);
 }
 
 int by_cli_bench(int argc, char **argv) {
   struct bench bench = {.run = {.command = &command, .transport = -1, .measure = measure_collective},
                         .check = -1,
+                        .format = -1,
                         .warm_up = -1,
                         .budget = 0.5,
                         .size_list = "8,1K,64K,1M,16M",

@@ -66,6 +66,18 @@ size_t by_pattern_compare(const struct by_pattern *pattern, size_t start, const 
 /* Returns the number of wrong elements in this rank's buffers after a call. `send` NULL: in place, or none. */
 size_t by_bench_wrong(const struct by_bench_case *c, const void *send, const void *recv);
 
+/* ---- nccl_format.c
+ *
+ * Rows in the format of nccl-tests: the case, then two results, out of place and in place. */
+
+void by_nccl_print_head(const struct by_bench_case *c, int hosts);
+void by_nccl_print_case(const struct by_bench_case *c);
+/* Returns the bus bandwidth in GB/s. */
+double by_nccl_print_result(const struct by_bench_case *c, double seconds, bool checked, uint64_t wrong);
+/* Prints that the collective has no call in place. */
+void by_nccl_print_absent(void);
+void by_nccl_print_end(uint64_t wrong, double mean_busbw);
+
 /* ---- bench_command.c
  *
  * Benchmarks begin alike: each is a rank of the job that its environment describes, or starts its own ranks. */

@@ -171,15 +171,20 @@ int by_wait_exit_code(int status);
  * output. Values of variables whose names suggest secrets are omitted. Starts nothing and writes nothing. */
 BANYAN_CHECK enum banyan_status by_dry_run_print(const struct by_launch *job, struct by_text *out);
 
-/* ---- mpirun_command.c
+/* ---- mpi_program.c
  *
- * The MPI library with which a program is linked, by the names of the libraries that it needs. Plain functions. */
+ * The file of a command, and the MPI library with which a program is linked, by the names of the libraries that it
+ * needs. Plain functions. */
 
 enum by_mpi_abi { BY_MPI_NONE, BY_MPI_OPENMPI, BY_MPI_MPICH };
 
 /* Examines the contents of a file; BY_MPI_NONE: it is not a program for 64-bit little-endian machines, is damaged, or
  * needs neither library. */
 enum by_mpi_abi by_elf_abi(const unsigned char *bytes, size_t length);
+/* Examines a file; BY_MPI_NONE also if it cannot be read. */
+enum by_mpi_abi by_program_abi(const char *path);
+/* Finds the file of a command's name, in PATH if the name has no slash. Returns false if there is none. */
+bool by_program_find(const char *name, char *out, size_t capacity);
 
 /* ---- variables of each rank: launch_setup.c
  *

@@ -1,114 +1,14 @@
 /* `banyan mpirun`: starts a program with mpirun, and with the library that makes its collective calls with Banyan. */
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "commands.h"
-#include "descriptor.h"
 #include "launch.h"
 #include "process.h"
-
-/* ---- the MPI library with which a program is linked */
-
-struct image {
-  const unsigned char *bytes;
-  size_t length;
-  Elf64_Ehdr header;
-};
-
-static bool copy_bytes(const struct image *image, uint64_t offset, void *out, size_t size) {
-  if (offset > image->length || size > image->length - offset) return false;
-  memcpy(out, image->bytes + offset, size);
-  return true;
-}
-
-static bool find_segment(const struct image *image, unsigned index, Elf64_Phdr *out) {
-  uint64_t offset = (uint64_t)index * sizeof *out;
-  return image->header.e_phoff <= image->length && copy_bytes(image, image->header.e_phoff + offset, out, sizeof *out);
-}
-
-/* Returns the offset in the file of the byte that is loaded at an address. */
-static bool offset_of(const struct image *image, uint64_t address, uint64_t *out) {
-  Elf64_Phdr part;
-  for (unsigned i = 0; i < image->header.e_phnum && find_segment(image, i, &part); i++) {
-    if (part.p_type != PT_LOAD || address < part.p_vaddr || address - part.p_vaddr >= part.p_filesz) continue;
-    *out = part.p_offset + (address - part.p_vaddr);
-    return *out >= part.p_offset;
-  }
-  return false;
-}
-
-/* Recognises "libmpi.so.40" as Open MPI 4 and 5, "libmpich.so.12" as Debian's MPICH, "libmpi.so.12" as MPICH; the
- * Fortran bindings have the same numbers. */
-static enum by_mpi_abi abi_of(const char *library) {
-  const char *version = strstr(library, ".so.");
-  if (strncmp(library, "libmpi", 6) != 0 || !version) return BY_MPI_NONE;
-  if (!strncmp(library, "libmpich", 8) || !strcmp(version, ".so.12")) return BY_MPI_MPICH;
-  return !strcmp(version, ".so.40") ? BY_MPI_OPENMPI : BY_MPI_NONE;
-}
-
-/* Reads a dynamic section that ends with the file or its segment. */
-static enum by_mpi_abi abi_of_needed(const struct image *image, const Elf64_Phdr *dynamic, uint64_t names) {
-  Elf64_Dyn entry;
-  for (uint64_t at = 0; at + sizeof entry <= dynamic->p_filesz; at += sizeof entry) {
-    if (dynamic->p_offset > image->length || !copy_bytes(image, dynamic->p_offset + at, &entry, sizeof entry)) break;
-    if (entry.d_tag == DT_NULL) break;
-    if (entry.d_tag != DT_NEEDED || names > image->length || entry.d_un.d_val >= image->length - names) continue;
-    const char *name = (const char *)image->bytes + names + entry.d_un.d_val;
-    if (!memchr(name, 0, image->length - names - entry.d_un.d_val)) continue;
-    enum by_mpi_abi abi = abi_of(name);
-    if (abi != BY_MPI_NONE) return abi;
-  }
-  return BY_MPI_NONE;
-}
-
-static bool find_names(const struct image *image, const Elf64_Phdr *dynamic, uint64_t *out) {
-  Elf64_Dyn entry;
-  for (uint64_t at = 0; at + sizeof entry <= dynamic->p_filesz; at += sizeof entry) {
-    if (dynamic->p_offset > image->length || !copy_bytes(image, dynamic->p_offset + at, &entry, sizeof entry))
-      return false;
-    if (entry.d_tag == DT_NULL) return false;
-    if (entry.d_tag == DT_STRTAB) return offset_of(image, entry.d_un.d_ptr, out);
-  }
-  return false;
-}
-
-enum by_mpi_abi by_elf_abi(const unsigned char *bytes, size_t length) {
-  struct image image = {.bytes = bytes, .length = length};
-  Elf64_Phdr part;
-  uint64_t names;
-  if (!copy_bytes(&image, 0, &image.header, sizeof image.header) ||
-      memcmp(image.header.e_ident, ELFMAG, SELFMAG) != 0 || image.header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      image.header.e_ident[EI_DATA] != ELFDATA2LSB || image.header.e_phentsize != sizeof part)
-    return BY_MPI_NONE;
-  for (unsigned i = 0; i < image.header.e_phnum && find_segment(&image, i, &part); i++)
-    if (part.p_type == PT_DYNAMIC && find_names(&image, &part, &names)) return abi_of_needed(&image, &part, names);
-  return BY_MPI_NONE;
-}
-
-/* Examines a file; BY_MPI_NONE also if it cannot be read. */
-static enum by_mpi_abi read_program_abi(const char *path) {
-  struct stat about;
-  enum by_mpi_abi abi = BY_MPI_NONE;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return BY_MPI_NONE;
-  if (!fstat(fd, &about) && S_ISREG(about.st_mode) && about.st_size > 0) {
-    void *bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (bytes != MAP_FAILED) {
-      abi = by_elf_abi(bytes, (size_t)about.st_size);
-      munmap(bytes, (size_t)about.st_size);
-    }
-  }
-  close(fd);
-  return abi;
-}
 
 struct mpirun_options {
   int abi; /* Index of the choice; -1: determined by the program. */
@@ -151,31 +51,13 @@ static const struct {
     [BY_MPI_MPICH] = {"MPICH", {"mpirun.mpich", "mpirun"}},
 };
 
-static bool is_program(const char *path) {
-  struct stat about;
-  return !stat(path, &about) && S_ISREG(about.st_mode) && !access(path, X_OK);
-}
-
-/* Finds the file of a command's name; false: there is none. */
-static bool find_program(const char *name, char *out, size_t capacity) {
-  const char *path = getenv("PATH");
-  if (!*name) return false;
-  if (strchr(name, '/')) return (size_t)snprintf(out, capacity, "%s", name) < capacity && is_program(out);
-  while (path && *path) {
-    size_t length = strcspn(path, ":");
-    if ((size_t)snprintf(out, capacity, "%.*s/%s", (int)length, path, name) < capacity && is_program(out)) return true;
-    path += length + (path[length] == ':');
-  }
-  return false;
-}
-
 /* Finds the program: mpirun has many options with values, so any word may be the program's; the first MPI program
  * counts. */
 static enum by_mpi_abi abi_of_program(char *const *words) {
   char path[BY_PROGRAM_PATH];
   enum by_mpi_abi abi = BY_MPI_NONE;
   for (; *words && abi == BY_MPI_NONE; words++)
-    if (**words != '-' && find_program(*words, path, sizeof path)) abi = read_program_abi(path);
+    if (**words != '-' && by_program_find(*words, path, sizeof path)) abi = by_program_abi(path);
   return abi;
 }
 
@@ -221,7 +103,7 @@ static int choose_launcher(const struct mpirun_options *options, char *const *wo
                                                    "and interpreters",
                                                    abis[of_program].name));
   const char *const *names = options->mpirun ? given : *abi == BY_MPI_NONE ? usual : abis[*abi].launchers;
-  while (*names && !find_program(*names, launcher, BY_PROGRAM_PATH)) names++;
+  while (*names && !by_program_find(*names, launcher, BY_PROGRAM_PATH)) names++;
   if (!*names)
     return by_command_end(&mpirun_command,
                           by_fail(BANYAN_ERR_SYSTEM, "%s is not there: install %s, or name it with --mpirun",

@@ -114,6 +114,16 @@ static const struct by_habit habits[] = {
     {"--tee", "--output-files FOLDER"},
     {"--tag-output", "--output prefix, which is the default"},
     {"--bind-to", "--pin"},
+    {"--map-by", "-H with the slots of each host"},
+    {"--host", "-H LIST"},
+    {"-host", "-H LIST"},
+    {"-hosts", "-H LIST"},
+    {"--machinefile", "--hostfile FILE"},
+    {"-machinefile", "--hostfile FILE"},
+    {"--oversubscribe", "leave it out, since ranks may exceed the cores: give -n N, or -H with more slots"},
+    {"-oversubscribe", "leave it out, since ranks may exceed the cores: give -n N, or -H with more slots"},
+    {"--mca", "leave it out; `banyan help variables` lists Banyan's settings, for -x NAME=VALUE"},
+    {"-mca", "leave it out; `banyan help variables` lists Banyan's settings, for -x NAME=VALUE"},
     {NULL, NULL},
 };
 
@@ -361,6 +371,17 @@ static int start_or_print(struct by_launch *job, const struct run_options *run) 
   return exit_code;
 }
 
+/* Warns of a program whose ranks would not find each other: each would be alone in an MPI job of its own. */
+static void warn_of_mpi(const struct by_launch *job) {
+  char path[BY_PROGRAM_PATH];
+  const char *name = job->command[0];
+  if (job->ranks < 2 || !by_program_find(name, path, sizeof path) || by_program_abi(path) == BY_MPI_NONE) return;
+  by_command_note(
+      "%s: %s is an MPI program: under `banyan run`, MPI makes each of its ranks a job of its own; start it "
+      "with `banyan mpirun -n %d %s`",
+      command.name, name, job->ranks, name);
+}
+
 static int launch_job(struct run_options *run, const struct by_launch_hosts *hosts, const struct job_hosts *job_hosts,
                       const struct by_operands *operands) {
   static char self[BY_PROGRAM_PATH]; /* The job refers to it. */
@@ -381,6 +402,7 @@ static int launch_job(struct run_options *run, const struct by_launch_hosts *hos
   job->key_file = environment.key_file;
   job->output = by_output_choose(run->output, operands->items, BY_OUTPUT_PREFIX);
   if (!job->remote) job->remote = self;
+  warn_of_mpi(job);
   int exit_code = start_or_print(job, run);
   for (int i = 0; labels && i < job_hosts->processes; i++) free(labels[i]);
   free(labels);

@@ -285,12 +285,12 @@ static const struct by_option options[] = {
            "start N ranks here; default: be a rank of the surrounding\njob; if there is none, start one rank for each "
            "core"),
     BY_INT("height", 0, height, "N", 1, INT32_MAX, "rows of the table; default 100000"),
-    BY_INT("width", 'w', width, "N", 1, 1 << 20, "elements (f32) of a row; default 64"),
-    BY_INT("rows", 'r', rows, "N", 0, INT32_MAX, "rows that each rank has; default 2000"),
+    BY_INT("width", 0, width, "N", 1, 1 << 20, "elements (f32) of a row; default 64"),
+    BY_INT("rows", 0, rows, "N", 0, INT32_MAX, "rows that each rank has; default 2000"),
     BY_INT("common", 0, common, "PERCENT", 0, 100, "of them, those that all ranks have; default 50"),
     BY_INT("tables", 0, tables, "N", 1, 65536,
            "cut the table into N, whose rows go in one call; \"one table\"\nis the same rows uncut"),
-    BY_TEXT("method", 'm', way_name, "NAME",
+    BY_TEXT("method", 0, way_name, "NAME",
             "only this one: chosen, padded, gather, broadcast, merge or\ndense; default: all of them in turns"),
     BY_CHOICE("transport", 't', run.transport, BY_TRANSPORT_CHOICES, "how ranks reach each other"),
     BY_TEXT("plan", 'p', run.plan, "PLAN", "a built-in plan's name or a plan file; default: by size"),
@@ -301,6 +301,14 @@ static const struct by_option options[] = {
     BY_FLAG("pin", 0, run.pin, "bind rank r to core r, cyclically"),
     BY_FLAG("as-rank", 0, run.as_rank, NULL),
     {.name = NULL},
+};
+
+/* Letters that mean something else in other commands. */
+static const struct by_habit habits[] = {
+    {"-w", "--width N"},
+    {"-r", "--rows N"},
+    {"-m", "--method NAME"},
+    {NULL, NULL},
 };
 
 static const struct by_command command = {
@@ -314,6 +322,7 @@ static const struct by_command command = {
              "\n"
              "Returns 0 if every call succeeded and no row was wrong.",
     .options = options,
+    .habits = habits,
 };
 
 static enum banyan_status parse_options(struct bench *b) {

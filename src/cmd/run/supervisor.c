@@ -198,8 +198,7 @@ static void check_enough(struct by_supervisor *s, uint64_t now) {
   if (!is_below(s)) {
     s->below_until = UINT64_MAX;
   } else if (!s->options.may_grow) {
-    print_line(s, "only %d of --min %d processes are left: ending the job", by_supervisor_active(s),
-               s->options.min);
+    print_line(s, "only %d of --min %d processes are left: ending the job", by_supervisor_active(s), s->options.min);
     end_job(s);
   } else if (s->below_until == UINT64_MAX) {
     s->below_until = now + s->options.min_timeout;
