@@ -1,7 +1,7 @@
 /* Inside the survey. Shared by survey.c, which chooses what is measured next, and survey_infer.c, which finds the
  * groups of hosts and the topology. */
-#ifndef BY_ADAPTATION_SURVEY_SURVEY_PARTS_H
-#define BY_ADAPTATION_SURVEY_SURVEY_PARTS_H
+#ifndef BY_ADAPTATION_SURVEY_PARTS_H
+#define BY_ADAPTATION_SURVEY_PARTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -27,8 +27,8 @@
  * those meet of which it is not known whether they belong together, and the
  * others go on from group to group; and nothing is repeated that seems clear.
  * The result is rougher. */
-#ifndef BY_ADAPTATION_SURVEY_SURVEY_H
-#define BY_ADAPTATION_SURVEY_SURVEY_H
+#ifndef BY_ADAPTATION_SURVEY_H
+#define BY_ADAPTATION_SURVEY_H
 
 #include <stdbool.h>
 #include <stdint.h>
