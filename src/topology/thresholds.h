@@ -1,6 +1,6 @@
 /* The thresholds of planning from measurement, one a row: what it is, its unit, the reason for its value, and a test
  * that shows its effect (unit/test_thresholds checks that these exist). Tests of unit, prop and sim fail if the value
- * is twice or half as large, but for by_limit_decided and by_limit_trial_time; those of net run in real time, and show
+ * is twice or half as large (that of by_limit_decided: twice, or a third); those of net run in real time, and show
  * that plans come about with these values. Values that follow from others are derived where they are used. Sizes of
  * tables, limits of messages and the like are not here. */
 #ifndef BY_TOPOLOGY_THRESHOLDS_H
@@ -126,7 +126,7 @@ static const double by_limit_full = 0.9;
  * test_slower_back */
 static const double by_limit_together = 0.1;
 static const double by_limit_penalty = 2;
-/* Sum of such weights from which it is decided whether two units belong together. prop/test_survey_prop: test_limited
+/* Sum of such weights from which it is decided whether two units belong together. prop/test_survey_prop: test_decided
  */
 static const double by_limit_decided = 0.3;
 /* Part that counts of the slower of two directions at least, since it may be bad luck.
