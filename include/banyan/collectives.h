@@ -31,7 +31,7 @@
 
 #include <banyan/comm.h>
 
-/* What a struct is initialised with whose members are to be zero. */
+/* Initialises a struct with zeros. */
 #ifdef __cplusplus
 #define BANYAN_ZERO                                                                                                    \
   {}
@@ -44,35 +44,42 @@
 extern "C" {
 #endif
 
+/* A call that was started and has not been waited for. Only one thread at a time may use a request. */
 struct banyan_request;
 
+/* One call. Members that the collective does not use are ignored; zero-initialise them. */
 struct banyan_call {
   enum banyan_collective collective;
   enum banyan_dtype dtype;
-  enum banyan_op op; /* of allreduce, reduce and reduce_scatter */
-  int root;          /* of reduce, broadcast, gather, scatter; the peer of send and recv */
+  enum banyan_op op; /* The reduction of allreduce, reduce and reduce_scatter; other collectives ignore it. */
+  int root;          /* The root rank of reduce, broadcast, gather and scatter; the peer's rank of send and recv. */
   const void *send;
   void *recv;
   size_t count;
-  const size_t *counts; /* see above; only read while the call is started */
-  double scale;         /* factor for each rank's elements before they are reduced; 0 or 1: none.
-                           Floating-point types only. */
-  double deadline;      /* seconds; 0: the communicator's deadline */
-  uint32_t tag;         /* of send and recv: messages match by peer and tag */
-  const char *name; /* name in timelines, at most 255 bytes; NULL: the collective's name. Only read while the call is
-                       started. Submitted operations have their own name. */
+  /* Elements of each rank's block, or NULL if all are `count`. Only read while the call is started. */
+  const size_t *counts;
+  /* Factor for each rank's elements before they are reduced; 0 and 1 leave them as they are. Other values need a
+   * floating-point type. */
+  double scale;
+  /* Seconds from the start of the call to BANYAN_ERR_TIMEOUT; 0 means the communicator's deadline. */
+  double deadline;
+  uint32_t tag; /* Messages of send and recv match by peer and tag. */
+  /* The call's name in timelines, at most 255 bytes; NULL means the collective's name. Only read while the call is
+   * started. Submitted operations have their own name. */
+  const char *name;
 };
 
-/* Starts a call and waits until it has ended. */
+/* Starts a call and blocks until it has ended. Errors below 32 (<banyan/status.h>) mean that nothing was started and
+ * the job continues; any other error ends the job. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_run(struct banyan_comm *comm, const struct banyan_call *call);
 /* Like banyan_run. While the calling thread waits it calls `poll` again and again, about every millisecond or more
  * often, to drive another library whose operations other ranks may wait for. A call that ends at once may never call
  * it. `poll` must not use this job's communicators. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_run_polling(struct banyan_comm *comm, const struct banyan_call *call,
                                                               void (*poll)(void *argument), void *argument);
-/* Like banyan_run, but returns after about this many seconds: if the call has not ended then, it goes on as *rest,
- * which the caller owns, and the result is BANYAN_OK. Otherwise *rest is NULL. For programs that have to look at
- * something else now and then. */
+/* Like banyan_run, but blocks for at most about this many seconds. If the call has not ended then, it continues as
+ * *rest, which the caller owns, and the function returns BANYAN_OK. Otherwise *rest is NULL. For programs that must do
+ * something else from time to time. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_run_for(struct banyan_comm *comm, const struct banyan_call *call,
                                                           double seconds, struct banyan_request **rest);
 /* Starts a call, which progresses in the background. The caller owns *out and releases it through a wait, or a test
@@ -85,8 +92,6 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_start(struct banyan_comm *comm
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_recv_any(struct banyan_comm *comm, const struct banyan_call *call,
                                                            int *source, struct banyan_request **out);
 
-/* Only one thread at a time may use a request. */
-
 /* Blocks until the call has ended, frees the request and returns the call's status. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait(struct banyan_request *request);
 /* Does not block. If the call has ended, sets *done, frees the request and returns the call's status. Otherwise clears
@@ -98,7 +103,8 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait_for(struct banyan_request
  * its status. NULL entries are skipped; if all are NULL, *index is n. All requests belong to communicators of one job.
  */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait_any(struct banyan_request **requests, size_t n, size_t *index);
-/* Waits for all n requests, frees them, sets their entries to NULL and returns the first error. */
+/* Blocks until all n requests have ended, frees them, sets their entries to NULL and returns the first error, or
+ * BANYAN_OK. NULL entries are skipped. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_wait_all(struct banyan_request **requests, size_t n);
 /* Registers a completion callback and releases the request. `then` is called once when the call has ended, with the
  * status and the error text ("" for BANYAN_OK). It runs on a thread of the library, on a thread that waits, or on the
@@ -109,7 +115,7 @@ BANYAN_API BANYAN_CHECK enum banyan_status
 banyan_then(struct banyan_request *request, void (*then)(void *argument, enum banyan_status status, const char *text),
             void *argument);
 
-/* A call whose other members are zero. C++ knows designated initialisers since 2020 only. */
+/* Returns a call with these members; the others are zero. C++ has designated initialisers only since C++20. */
 static inline struct banyan_call banyan_call_of(enum banyan_collective collective, const void *send, void *recv,
                                                 size_t count, enum banyan_dtype dtype) {
   struct banyan_call call = BANYAN_ZERO;
@@ -139,12 +145,14 @@ static inline enum banyan_status banyan_broadcast(struct banyan_comm *comm, void
   call.root = root;
   return banyan_run(comm, &call);
 }
+/* A short form of banyan_run. `block` is the number of elements that each rank receives. */
 static inline enum banyan_status banyan_reduce_scatter(struct banyan_comm *comm, const void *send, void *recv,
                                                        size_t block, enum banyan_dtype dtype, enum banyan_op op) {
   struct banyan_call call = banyan_call_of(BANYAN_REDUCE_SCATTER, send, recv, block, dtype);
   call.op = op;
   return banyan_run(comm, &call);
 }
+/* A short form of banyan_run. `block` is the number of elements that each rank sends. */
 static inline enum banyan_status banyan_allgather(struct banyan_comm *comm, const void *send, void *recv, size_t block,
                                                   enum banyan_dtype dtype) {
   struct banyan_call call = banyan_call_of(BANYAN_ALLGATHER, send, recv, block, dtype);

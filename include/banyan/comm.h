@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+/* A communicator, described above. */
 struct banyan_comm;
 
 /* How to join a job. Zero-initialise the struct, then set what should not come from the environment. A member that is 0
@@ -23,21 +24,23 @@ struct banyan_comm;
  * of the launcher (torchrun, Open MPI, MPICH, Slurm or PMIx); docs/guide.md lists their precedence. Strings are only
  * read during the call. */
 struct banyan_options {
-  size_t size_of_struct; /* sizeof(struct banyan_options), so that later versions can extend it; 0: the whole struct */
-  int rank_plus_1;       /* this process's rank + 1 */
-  int size;              /* number of ranks */
-  const char *root;      /* "host:port" on which rank 0 listens; "#" and its fingerprint may follow */
-  const char *key;       /* the job's key, as `banyan keys job` makes it; BANYAN_KEY_FILE's by default */
-  const char *host;      /* name of this host in messages and plans; default: the machine's host name */
-  const char *transport; /* "auto" (default), "shm", "tcp" */
-  const char *plan;      /* name of a built-in plan, or a plan file; default: a built-in plan chosen by size */
-  double deadline;       /* seconds for each call; default 600 */
-  /* Topology from which a plan is made when the job starts, "measure", "off" or "auto" (default), which finds one on
-   * several machines in up to a second; ignored with `plan`. */
+  /* This is sizeof(struct banyan_options), so that later versions can extend it; 0 means the whole struct. */
+  size_t size_of_struct;
+  int rank_plus_1;       /* This process's rank plus 1. */
+  int size;              /* The number of ranks. */
+  const char *root;      /* "host:port" on which rank 0 listens; "#" and its fingerprint may follow. */
+  const char *key;       /* The job's key, as `banyan keys job` makes it. By default it is read from BANYAN_KEY_FILE. */
+  const char *host;      /* The name of this host in messages and plans. Default: the machine's host name. */
+  const char *transport; /* "auto" (default), "shm" or "tcp". */
+  /* The name of a built-in plan, or the path of a plan file. Default: a built-in plan chosen by size. */
+  const char *plan;
+  double deadline; /* Seconds that each call may take. Default: 600. */
+  /* The topology from which a plan is made when the job starts, "measure", "off" or "auto" (default). "auto" looks for
+   * one if there are several hosts, which takes up to a second. Ignored if `plan` is set. */
   const char *topology;
-  const char *timeline; /* file into which rank 0 writes a timeline of all ranks */
-  const char *quorum;   /* "survivors" (default), "majority" or "none"; see <banyan/elastic.h> */
-  double join_deadline; /* seconds to wait for all ranks at the start; default: BANYAN_JOIN_DEADLINE, or 120 */
+  const char *timeline; /* The file into which rank 0 writes a timeline of all ranks. */
+  const char *quorum;   /* "survivors" (default), "majority" or "none"; <banyan/elastic.h> describes them. */
+  double join_deadline; /* Seconds to wait for all ranks at the start. Default: BANYAN_JOIN_DEADLINE, or 120. */
 };
 
 /* Joins the job and returns a communicator over all its ranks. Blocks until all ranks have joined, for at most
@@ -47,10 +50,10 @@ struct banyan_options {
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_create(const struct banyan_options *options,
                                                               struct banyan_comm **out);
 
-/* The fingerprint of this process as rank 0, for programs that tell all ranks where rank 0 listens: with it behind a
- * "#" in `root`, "host:port#fingerprint", ranks on other hosts connect to this process only, and to nobody else who has
- * the job's key. `out` holds 65 bytes. Equal in all calls of a process; a child of fork() has another one. Any thread.
- */
+/* Writes the fingerprint of this process as rank 0 into `out`, which holds 65 bytes. It is for programs that tell all
+ * ranks where rank 0 listens: with it behind a "#" in `root`, "host:port#fingerprint", ranks on other hosts connect to
+ * this process only, and to nobody else who has the job's key. All calls of a process give the same; a child of fork()
+ * has another one. Does not block; any thread. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_root_fingerprint(char *out);
 
 /* For programs that start ranks themselves, and can send a text from rank 0 to the others: rank 0 chooses where it will
@@ -66,18 +69,20 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_root_choose(bool one_host, cha
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_key_create(char *out);
 
 /* Ranks with the same colour >= 0 form a new communicator, in which they are ordered by key and then by rank. A rank
- * with a negative colour takes part in the call and gets *out = NULL. Collective over `comm`; blocks. A rank that
- * cannot create its communicator ends the job. In a job that planned from a topology, or has a plan of a
- * cluster's manager, the new communicator, like one of the functions below, begins with the default plan and gets its
- * own in the background, after its first call. */
+ * with a negative colour takes part in the call and gets *out = NULL. Collective over `comm`; blocks. The caller owns
+ * *out. A rank that cannot create its communicator ends the job. In a job that planned from a topology, or has a plan
+ * of a cluster's manager, the new communicator, like one of the functions below, begins with the default plan and gets
+ * its own in the background, after its first call. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_split(struct banyan_comm *comm, int colour, int key,
                                                              struct banyan_comm **out);
-/* A new communicator with the same ranks in the same order, whose calls are matched separately. Collective; blocks. */
+/* Creates a communicator with the same ranks in the same order, whose calls are matched separately. Collective over
+ * `comm`; blocks. The caller owns *out. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_duplicate(struct banyan_comm *comm, struct banyan_comm **out);
 
-/* A new communicator over n ranks of `comm`, in this order; the calling rank is one of them. Local operation: no
+/* Creates a communicator over n ranks of `comm`, in this order; the calling rank is one of them. Local operation: no
  * communication, does not block, and only the members call it. All members give the same order and the same `number`,
- * and no two subsets of `comm` may have the same number and the same first rank. */
+ * and no two subsets of `comm` may have the same number and the same first rank. The caller owns *out.
+ * BANYAN_ERR_ARGUMENT: a rank is out of range or given twice, or this rank is not among them. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks, int n,
                                                               uint32_t number, struct banyan_comm **out);
 
@@ -94,19 +99,20 @@ BANYAN_API void banyan_comm_destroy(struct banyan_comm *comm);
  * learn that it is gone once it has destroyed its communicators; the other ranks learn nothing until their deadline. */
 BANYAN_API void banyan_comm_abort(struct banyan_comm *comm, const char *reason);
 
-/* The rank of this process, and the number of ranks; -1 and 0 if `comm` is NULL. */
+/* Return the rank of this process, and the number of ranks; -1 and 0 if `comm` is NULL. */
 BANYAN_API int banyan_comm_rank(const struct banyan_comm *comm);
 BANYAN_API int banyan_comm_size(const struct banyan_comm *comm);
-/* Name of a rank's host; NULL if there is no such rank, or `comm` is NULL. Valid as long as `comm`. */
+/* Returns the name of a rank's host; NULL if there is no such rank, or `comm` is NULL. Valid as long as `comm`. */
 BANYAN_API const char *banyan_comm_host(const struct banyan_comm *comm, int rank);
-/* Number of ranks of this communicator on this rank's host (same machine and same BANYAN_HOST, for any transport), and
- * this rank's index among them. */
+/* Return the number of ranks of this communicator on this rank's host (same machine and same BANYAN_HOST, for any
+ * transport), and this rank's index among them. */
 BANYAN_API int banyan_comm_local_size(const struct banyan_comm *comm);
 BANYAN_API int banyan_comm_local_rank(const struct banyan_comm *comm);
-/* BANYAN_OK while the job is healthy, otherwise the error that ended it. */
+/* Returns BANYAN_OK while the job is healthy, otherwise the error that ended it. Does not block; any thread. */
 BANYAN_API enum banyan_status banyan_comm_state(const struct banyan_comm *comm);
 
-/* Sets the time in seconds (> 0) after which a later call fails with BANYAN_ERR_TIMEOUT. */
+/* Sets the seconds (> 0) after which later calls on this communicator fail with BANYAN_ERR_TIMEOUT. Local operation,
+ * does not block; any thread. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_deadline(struct banyan_comm *comm, double seconds);
 /* Sets the plan for later calls: the name of a built-in plan ("ring"), the path of a plan file, or plan JSON (starts
  * with '{'). NULL selects the default plan, which depends on the size of the buffer. Collective: every rank sets the
@@ -127,15 +133,15 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_plan(struct banyan_co
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char *plan);
 /* The plan that a communicator uses for a buffer of a given size. */
 struct banyan_plan_info {
-  char name[256];                 /* "default", "ring", or the name in a plan file */
-  char part[64];                  /* for the default plan: the built-in plan used for this size; otherwise "" */
-  enum banyan_plan_source source; /* where the plan comes from */
-  bool supplied;                  /* the user supplied the plan, so a manager does not replace it */
-  uint32_t version;               /* hash of the plan's contents: equal on all ranks and for equal plans */
-  uint32_t trees;                 /* number of trees used for this size; a ring counts as one */
-  uint64_t up_to;                 /* bytes of the largest buffer that uses the same trees; UINT64_MAX: no limit */
-  double throughput;              /* bit/s of input per rank that the planner predicts; 0: unknown */
-  double bound;                   /* upper bound of `throughput` for any plan; 0: unknown */
+  char name[256];                 /* "default", "ring", or the name in a plan file. */
+  char part[64];                  /* The built-in plan that the default plan uses for this size; "" for other plans. */
+  enum banyan_plan_source source; /* Where the plan comes from. */
+  bool supplied;                  /* The user supplied the plan, so a manager does not replace it. */
+  uint32_t version;               /* Hash of the plan's contents, equal on all ranks and for equal plans. */
+  uint32_t trees;                 /* The number of trees used for this size; a ring counts as one. */
+  uint64_t up_to;                 /* Bytes of the largest buffer that uses the same trees; UINT64_MAX means no limit. */
+  double throughput;              /* Predicted bit/s of input per rank; 0 if it is unknown. */
+  double bound;                   /* Upper bound of `throughput` for any plan, in bit/s; 0 if it is unknown. */
 };
 /* Describes the plan that a call of a collective on `bytes` bytes (the whole buffer, as in a plan's size classes) would
  * use now. The plan can depend on the size, and it can change between calls: when this rank sets one, or when one that
@@ -146,12 +152,12 @@ struct banyan_plan_info {
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_plan_of(const struct banyan_comm *comm,
                                                                enum banyan_collective collective, uint64_t bytes,
                                                                struct banyan_plan_info *out);
-/* The same of allreduce. */
+/* Like banyan_comm_plan_of, for BANYAN_ALLREDUCE. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_plan(const struct banyan_comm *comm, uint64_t bytes,
                                                             struct banyan_plan_info *out);
 /* Sets the ToS byte (0 to 255, DSCP in the upper six bits) of the data that this process sends to other ranks over TCP
  * and to switches, for all communicators of the job, on existing and later connections. Control connections keep the
- * system's default. A manager does not change the value afterwards. */
+ * system's default. A manager does not change the value afterwards. Local operation, does not block; any thread. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_tos(struct banyan_comm *comm, int tos);
 
 /* Declares how many iterations this run of the job has in total. The host's agent and the cluster's manager, if there
@@ -162,29 +168,32 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_set_tos(struct banyan_com
  * it, or runs more iterations, is treated as if it had declared nothing. Does not block; any thread. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_comm_expect(struct banyan_comm *comm, uint64_t iterations);
 
-/* Allocates memory that other ranks of this host can read without a copy. It is aligned to 4096 bytes and zeroed.
- * banyan_free releases it; so does the end of the job in this process, after its last communicator and request. Calls
- * accept any buffer; these are faster. */
+/* Allocates zeroed memory, aligned to 4096 bytes, that other ranks of this host can read without a copy. banyan_free
+ * releases it; so does the end of the job in this process, after its last communicator and request. Calls accept any
+ * buffer, but are faster with these. Local operation, does not block; any thread. BANYAN_ERR_NO_MEMORY,
+ * BANYAN_ERR_SYSTEM: the memory could not be allocated. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_alloc(struct banyan_comm *comm, size_t bytes, void **out);
 /* Frees memory of banyan_alloc. `comm` is any communicator of the same job. Memory that a call in progress uses is
  * freed once that call has been waited for. A pointer that banyan_alloc did not return is ignored; NULL is allowed. */
 BANYAN_API void banyan_free(struct banyan_comm *comm, void *memory);
 
-/* Counters since this process joined the job, over all its communicators; for tests, benchmarks and metrics. All are 0
- * for NULL. */
+/* Counters since this process joined the job, over all its communicators; for tests, benchmarks and metrics. */
 struct banyan_counters {
-  uint64_t calls;
-  uint64_t bytes_sent, bytes_received; /* payload of frames, without what ranks read from each other's memory */
-  uint64_t frames_sent, frames_received;
-  uint64_t sleeps;        /* how often a thread that moves bytes stopped spinning and blocked */
-  uint64_t wakes_sent;    /* how often this process woke a sleeping peer */
-  uint64_t allocations;   /* made for calls; a repeated call makes none, see docs/architecture.md */
-  uint64_t links;         /* peers connected */
-  uint64_t plan_switches; /* switches to plans that were proposed while calls continued */
-  /* Calls that began over trees through switches; and calls that went among ranks though the plan has such trees for
-   * their size, because switches do not add their type or operation, or take no part in their collective. */
-  uint64_t in_network, in_network_fallbacks;
+  uint64_t calls; /* Collective calls, sends and receives. */
+  /* Payload bytes of frames, without what ranks read from each other's memory. */
+  uint64_t bytes_sent, bytes_received;
+  uint64_t frames_sent, frames_received; /* Frames of any kind. */
+  uint64_t sleeps;                       /* How often a thread that moves bytes stopped spinning and blocked. */
+  uint64_t wakes_sent;                   /* How often this process woke a sleeping peer. */
+  uint64_t allocations;   /* Memory allocations made for calls. A repeated call makes none; see docs/architecture.md. */
+  uint64_t links;         /* The number of peers to which this process is connected. */
+  uint64_t plan_switches; /* Switches to plans that were proposed while calls continued. */
+  uint64_t in_network;    /* Calls that began over trees through switches. */
+  /* Calls that went from rank to rank although the plan has trees through switches for their size: the switches do not
+   * support their type, operation or collective. */
+  uint64_t in_network_fallbacks;
 };
+/* Copies the counters to *out; zeros if `comm` is NULL. Does not block; any thread. */
 BANYAN_API void banyan_comm_counters(const struct banyan_comm *comm, struct banyan_counters *out);
 
 #ifdef __cplusplus

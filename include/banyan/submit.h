@@ -20,14 +20,16 @@ extern "C" {
  * until the operation has been waited for. The `deadline` of a call begins when it is submitted; of several, the
  * earliest applies. */
 struct banyan_submission {
-  size_t size_of_struct;           /* sizeof(struct banyan_submission), so that later versions can extend it; 0: all */
-  const struct banyan_call *calls; /* any collective except send and recv */
+  /* This is sizeof(struct banyan_submission), so that later versions can extend it; 0 means the whole struct. */
+  size_t size_of_struct;
+  const struct banyan_call *calls; /* Calls of any collective except send and recv. */
   size_t n_calls;
-  const struct banyan_sparse_call *sparse; /* sparse calls, which follow `calls` */
+  const struct banyan_sparse_call *sparse; /* Sparse calls, which follow `calls`. */
   size_t n_sparse;
-  int priority; /* among operations that are ready, the highest priority starts first. The value at the root of the
-                   control tree, usually rank 0, is used. Among equal priorities (0), the operation that started last in
-                   the first iteration starts first, because the layers needed first have their gradients last */
+  /* Among operations that are ready, the one with the highest priority starts first. The value at the root of the
+   * control tree, usually rank 0, is used. Among equal priorities, the operation that started last in the first
+   * iteration starts first, because the layers needed first have their gradients last. The default is 0. */
+  int priority;
 };
 
 /* Submits an operation. It starts when all ranks of the communicator have submitted an operation of this name with
@@ -36,9 +38,9 @@ struct banyan_submission {
  * name with the same shape in every iteration is the cheapest way. Does not block.
  *
  * If ranks submit different operations under a name, each rank's request ends with BANYAN_ERR_MISMATCH, or the call
- * does where others' submissions are known already. The text names two ranks and what they submitted; the job
- * continues, and the name may be used again. If not all ranks submit the operation before the deadline, the job ends
- * with BANYAN_ERR_TIMEOUT, whose text names the missing ranks; long before that, rank 0 logs them (BANYAN_STALL).
+ * of banyan_submit does if the others' submissions are known already. The text names two ranks and what they submitted;
+ * the job continues, and the name may be used again. If not all ranks submit the operation before the deadline, the job
+ * ends with BANYAN_ERR_TIMEOUT, whose text names the missing ranks; long before that, rank 0 logs them (BANYAN_STALL).
  * BANYAN_ERR_ARGUMENT: the submission is invalid, or an operation of this name has not ended. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_submit(struct banyan_comm *comm, const char *name,
                                                          const struct banyan_submission *submission,
@@ -57,6 +59,7 @@ BANYAN_API BANYAN_CHECK enum banyan_status banyan_submit_all(struct banyan_comm 
  * none does, repeating operations are detected automatically, two iterations later. Does not block. */
 BANYAN_API BANYAN_CHECK enum banyan_status banyan_step(struct banyan_comm *comm, uint64_t i);
 
+/* Submits an allreduce of `count` elements; a short form of banyan_submit. */
 static inline enum banyan_status banyan_submit_allreduce(struct banyan_comm *comm, const char *name, const void *send,
                                                          void *recv, size_t count, enum banyan_dtype dtype,
                                                          enum banyan_op op, struct banyan_request **out) {
@@ -70,15 +73,20 @@ static inline enum banyan_status banyan_submit_allreduce(struct banyan_comm *com
 
 /* Counters of the negotiation on this communicator and rank. */
 struct banyan_negotiation {
-  uint64_t submitted;
-  uint64_t by_bit;                 /* of these, announced by a bit of the operation table instead of by name */
-  uint64_t started, refused;       /* operations that were started, and operations that were rejected */
-  uint64_t calls;                  /* calls made for started operations; fewer than these if operations were fused */
-  uint64_t copied;                 /* bytes copied into and out of fusion buffers */
-  uint64_t messages, taken, bytes; /* control messages sent to other controllers, messages received, and bytes sent */
-  uint64_t malformed;              /* control messages that were rejected */
-  uint64_t allocations;            /* made for operations and control messages; a repeated operation makes none */
+  uint64_t submitted; /* Operations that this rank submitted. */
+  uint64_t by_bit;    /* Submitted operations that were announced by a bit of the operation table instead of by name. */
+  uint64_t started;   /* Operations that were started. */
+  uint64_t refused;   /* Operations that were rejected. */
+  uint64_t calls;     /* Calls made for started operations; fewer than these if operations were fused. */
+  uint64_t copied;    /* Bytes copied into and out of fusion buffers. */
+  uint64_t messages;  /* Control messages sent to other controllers. */
+  uint64_t taken;     /* Control messages received. */
+  uint64_t bytes;     /* Bytes of control messages sent. */
+  uint64_t malformed; /* Control messages that were rejected. */
+  /* Memory allocations made for operations and control messages. A repeated operation makes none. */
+  uint64_t allocations;
 };
+/* Copies the counters to *out; zeros if `comm` is NULL. Does not block; any thread. */
 BANYAN_API void banyan_comm_negotiation(const struct banyan_comm *comm, struct banyan_negotiation *out);
 
 #ifdef __cplusplus
