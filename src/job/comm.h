@@ -16,7 +16,7 @@ struct by_kept_plan {
   uint32_t number;
   struct by_plan *plan;
   uint32_t *helpers; /* See by_plans_set; always in the plan's arena. */
-  uint32_t trees;    /* the same */
+  uint32_t trees;    /* The version of the in-network trees; see by_plans_set. */
 };
 
 /* Whether the communicator's first rank asks rank 0 of the job for a plan, which it does at its first call. */
@@ -32,9 +32,9 @@ struct by_plan_changes {
   struct by_marks marks;             /* Marks of the beginnings of iterations. */
   const struct by_submit_log *log;   /* The log of submitted operations; NULL: there is none. */
   bool announces;                    /* A note for that log waits for the next iteration. */
-  uint64_t marked, each;             /* operations submitted at the last mark, and in the iteration before it */
-  uint32_t decided, noted;           /* The last plan switch decided on, and the last one noted in the log. */
-  struct by_kept_plan kept[5];       /* Plans of the last switches for submitted operations, oldest first. */
+  uint64_t marked, each;   /* Numbers of operations submitted: until the last mark, and in the iteration before it. */
+  uint32_t decided, noted; /* The last plan switch decided on, and the last one noted in the log. */
+  struct by_kept_plan kept[5]; /* Plans of the last switches for submitted operations, oldest first. */
   uint32_t n_kept;
   uint32_t used;  /* Plans that have come into use. */
   uint64_t since; /* Calls that had started when the plan came into use; raised later, so that old calls count less. */

@@ -20,8 +20,9 @@
 
 enum {
   KEPT = sizeof((struct by_plan_changes *)0)->kept / sizeof(struct by_kept_plan),
-  AHEAD = 3,           /* most plan switches whose notes a reader of the log has not reached */
-  DECIDED = AHEAD + 1, /* decided plan switches that other ranks may need: the last one noted, and these */
+  AHEAD = 3, /* The maximum of plan switches whose notes a reader of the log has not reached. */
+  DECIDED = AHEAD +
+            1, /* The number of decided plan switches that other ranks may need: the last one noted, and AHEAD more. */
 };
 _Static_assert(KEPT == DECIDED + 1, "and one that is not decided on yet");
 
@@ -166,7 +167,8 @@ static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
   struct by_kept_plan *kept = find_kept(comm, comm->plans.noted);
   if (!kept) return false;
   if (is_under_way(comm, kept->number) && by_plans_is_pinned(by_team_state(comm->team).plan, kept->plan)) {
-    remove_kept(comm, kept); /* where the user takes that plan back first, set_inner finds this one */
+    /* If the user withdraws that plan first, set_inner takes the plan of this switch from plans.next. */
+    remove_kept(comm, kept);
     return false;
   }
   *out = *kept;
@@ -338,7 +340,7 @@ static enum banyan_status make_plans(struct by_job *job, const struct by_plan_sw
   if (!n) return BANYAN_OK;
   enum banyan_status status = make_plan(job, n, processes, message, own);
   own->number = message->number;
-  *submitted = *own; /* with the same helpers */
+  *submitted = *own; /* Submitted operations use the same helpers. */
   submitted->plan = status == BANYAN_OK ? by_plan_hold(own->plan) : NULL;
   if (message->trees & BY_TREES_OF_OPERATIONS)
     submitted->trees = message->trees;
@@ -466,7 +468,7 @@ enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char
   if (job->rank != 0)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "only rank 0 of the job can propose a plan; this is rank %u", job->rank);
   BY_TRY(by_plans_named(job, comm->size, comm->processes, text, &plan));
-  if (job->size == 1) { /* what one rank submits needs no communication */
+  if (job->size == 1) { /* The operations of a single rank need no communication. */
     by_job_lock(job);
     enum banyan_status status = use(comm, &(struct by_kept_plan){.plan = plan});
     by_job_unlock(job);
@@ -517,7 +519,7 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
   p->set_by_hand++;
   by_plan_switches_count(comm);
   by_plans_log(job, by_team_state(comm->team).plan, " from the next call on");
-  if (job->observed.on_next_call) by_observe_wake(&job->observed); /* a manager is notified of it */
+  if (job->observed.on_next_call) by_observe_wake(&job->observed); /* The manager is notified of the plan. */
   return BANYAN_OK;
 }
 

@@ -10,8 +10,8 @@ struct by_tree_grants;
 
 /* What is submitted to a communicator, as far as its plans depend on it; owned by the submitter. */
 struct by_submit_log {
-  struct banyan_comm *inner; /* where operations run; NULL: nothing has been submitted here */
-  bool root;                 /* this rank's notes are the log's */
+  struct banyan_comm *inner; /* The communicator in which operations run; NULL: nothing was submitted here. */
+  bool root;                 /* This rank writes the log. */
   /* Writes the number of a plan switch into the log. */
   void (*note)(void *submitter, uint32_t number);
   /* Operations that have been submitted so far. */

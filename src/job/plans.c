@@ -243,7 +243,7 @@ static uint32_t find_living(const struct by_job *job, const struct by_vertex *ve
 }
 
 static enum banyan_status fail_absent(const struct by_job *job, const char *plan, const struct by_vertex *vertex) {
-  const char *lost = NULL; /* why the latest of this name that was here was lost */
+  const char *lost = NULL; /* Why the latest process of this name was lost; NULL: none was. */
   const char *kind = by_vertex_kind_name(vertex->kind);
   for (uint32_t p = job->processes; p-- > job->size && !lost;)
     if (is_on(vertex, job->members[p].host)) lost = job->lost[p];
@@ -317,7 +317,10 @@ static void keep_through(struct by_job *job, const struct by_plan *plan) {
   if (plan && job->rank == 0) job->plans.through = by_plan_hold(plan);
 }
 
-enum { OWN = 0 /* the job's own communicator's number */, BY_HAND = 1 << 30 /* in versions of trees */ };
+enum {
+  OWN = 0,          /* The number of the job's own communicator. */
+  BY_HAND = 1 << 30 /* The bit in versions of trees of plans that the program sets. */
+};
 
 /* Trees of a plan that all ranks are given at the same call: all count them alike, so that they need not be told the
  * version. The job's own communicator has such plans at the same call everywhere; of several communicators, and of one
@@ -400,7 +403,7 @@ enum banyan_status by_plans_set(struct by_job *job, struct by_team *team, uint32
   }
   uint32_t n_places = plan->n_vertices - plan->n_ranks, *helpers = calloc(n_places, sizeof *helpers);
   bool *taken = calloc(job->processes, sizeof *taken);
-  for (uint32_t i = 0; helpers && i < n_places; i++) { /* servers only where their trees are set up */
+  for (uint32_t i = 0; helpers && i < n_places; i++) { /* A vertex gets a server only if its trees are set up. */
     bool known = named && (trees || plan->vertices[plan->n_ranks + i].kind == BY_VERTEX_HELPER);
     helpers[i] = known ? named[i] : UINT32_MAX;
   }

@@ -27,7 +27,7 @@ enum {
   LAST_LOOKS = 16,
   SLEEP_MS = 100,
   QUIET_MS = 50,
-  POLLS = 16, /* rounds from one poll to the next */
+  POLLS = 16, /* Rounds between two calls of the poll function. */
   POLL_MS = 1
 };
 
@@ -106,7 +106,8 @@ static void sleep_until_event(struct by_job *job, int most) {
 }
 
 struct spinner {
-  uint64_t since, most; /* when it stopped moving (0: it moves), how long it spins */
+  uint64_t since; /* When progress stopped, in nanoseconds; 0: there is progress. */
+  uint64_t most;  /* How long to spin without progress, in nanoseconds. */
   uint32_t looks;
 };
 
@@ -163,7 +164,7 @@ static bool is_past(uint64_t until) {
   return until != UINT64_MAX && by_clock_now(&by_clock_system) >= until;
 }
 
-/* Milliseconds until then, at most `most`. */
+/* The milliseconds until a time, at most `most`. */
 static int sleep_before(uint64_t until, int most) {
   if (until == UINT64_MAX) return most;
   uint64_t now = by_clock_now(&by_clock_system);
@@ -178,7 +179,7 @@ __attribute__((always_inline)) static inline void drive(struct by_job *job, bool
                                                         void *argument, const struct poller *poller, uint64_t until) {
   struct spinner spinner = {.most = job->progress.spin};
   uint64_t ended_before = ended_so_far(job);
-  if (job->progress.state == BY_PROGRESS_LISTENS) by_job_wake(job); /* what comes from now on is for this thread */
+  if (job->progress.state == BY_PROGRESS_LISTENS) by_job_wake(job); /* From now on this thread handles what arrives. */
   if (job->progress.driver == BY_DRIVER_HELPER) by_engine_sleeping(job->engine, false);
   job->progress.driver = BY_DRIVER_USER;
   while (!over(argument)) {
@@ -200,7 +201,7 @@ __attribute__((always_inline)) static inline void drive(struct by_job *job, bool
   if (has_work(job) || (job->progress.listens && job->progress.state == BY_PROGRESS_ABSENT)) by_progress_kick(job);
 }
 
-/* While another thread drives. */
+/* Polls and sleeps while another thread drives. */
 static void poll_and_sleep(struct by_job *job, const struct poller *poller) {
   static const struct timespec pause = {.tv_nsec = POLL_MS * (long)BY_MILLISECOND / 4};
   pthread_mutex_unlock(&job->lock);
@@ -209,11 +210,11 @@ static void poll_and_sleep(struct by_job *job, const struct poller *poller) {
   pthread_mutex_lock(&job->lock);
 }
 
-/* The same, until by_progress_changed or the given time. */
+/* Sleeps while another thread drives, until by_progress_changed or the given time. */
 static void idle_until(struct by_job *job, uint64_t until) {
   int milliseconds = sleep_before(until, SLEEP_MS);
   struct timespec then;
-  clock_gettime(CLOCK_REALTIME, &then); /* which `changed` goes by; a step of it lengthens one sleep at most */
+  clock_gettime(CLOCK_REALTIME, &then); /* `changed` uses this clock; setting it lengthens at most one sleep. */
   uint64_t nanoseconds = (uint64_t)then.tv_nsec + (uint64_t)milliseconds * BY_MILLISECOND;
   then.tv_sec += (time_t)(nanoseconds / BY_SECOND);
   then.tv_nsec = (long)(nanoseconds % BY_SECOND);
@@ -225,7 +226,7 @@ static void idle_until(struct by_job *job, uint64_t until) {
 __attribute__((always_inline)) static inline void wait_until(struct by_job *job, bool (*over)(void *argument),
                                                              void *argument, const struct poller *poller,
                                                              uint64_t until) {
-  if (job->progress.user_sleeps) by_job_wake(job); /* it has to send what this thread's call brought */
+  if (job->progress.user_sleeps) by_job_wake(job); /* The driving thread has to send the data of this thread's call. */
   while (!over(argument)) {
     if (job->progress.driver != BY_DRIVER_USER)
       drive(job, over, argument, poller, until);
@@ -309,7 +310,7 @@ static void help(struct by_job *job) {
   if (job->progress.driver == BY_DRIVER_HELPER && has_work(job)) helper_sleeps(job, SLEEP_MS);
 }
 
-/* Sleeps until control messages come, if need be for ever. */
+/* Sleeps until control messages arrive, without a time limit. */
 static void listen_to_peers(struct by_job *job) {
   job->progress.driver = BY_DRIVER_HELPER;
   set_state(job, BY_PROGRESS_LISTENS);
@@ -318,13 +319,14 @@ static void listen_to_peers(struct by_job *job) {
 }
 
 static void hand_over(struct by_job *job) {
-  if (job->progress.user_sleeps) by_job_wake(job); /* what woke us may have been meant for it */
+  if (job->progress.user_sleeps) by_job_wake(job); /* The event may have been meant for the driving thread. */
   if (job->progress.driver != BY_DRIVER_HELPER) return;
   by_engine_sleeping(job->engine, false);
   job->progress.driver = BY_DRIVER_NONE;
 }
 
-/* Until there is work, or no thread has driven for a while though control messages may come. True: that is so. */
+/* Sleeps until there is work, or until no thread has driven for a while although control messages may arrive. Returns
+ * true in the latter case. */
 static bool idle(struct by_job *job) {
   uint32_t rounds = job->progress.rounds;
   struct timespec until;
@@ -379,7 +381,7 @@ static void call_thread(struct by_job *job) {
   if (job->progress.state == BY_PROGRESS_IDLE)
     pthread_cond_signal(&job->progress.work);
   else
-    by_job_wake(job); /* it may sleep, perhaps since before a user drove, though there is more to do now */
+    by_job_wake(job); /* The thread may be asleep in epoll although there is new work. */
 }
 
 void by_progress_kick(struct by_job *job) {
@@ -435,7 +437,7 @@ enum banyan_status by_progress_init(struct by_job *job, const struct by_progress
 }
 
 void by_progress_stop(struct by_job *job) {
-  pthread_mutex_lock(&job->lock); /* the control thread may still run and read the state */
+  pthread_mutex_lock(&job->lock); /* The control thread may still read the state. */
   if (job->progress.state != BY_PROGRESS_ABSENT) {
     set_state(job, BY_PROGRESS_ENDS);
     pthread_cond_broadcast(&job->progress.work);

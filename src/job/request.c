@@ -33,7 +33,8 @@ static enum banyan_status finish_and_unlock(struct banyan_request *request) {
 
 struct any_of {
   struct banyan_request *const *requests;
-  size_t n, ended; /* the first one that has ended */
+  size_t n;
+  size_t ended; /* The index of the first request that has ended. */
 };
 
 static bool any_ended(void *argument) {
@@ -173,7 +174,7 @@ enum banyan_status banyan_then(struct banyan_request *request,
   request->then = then;
   request->argument = argument;
   request->next = NULL;
-  job->references++; /* until this call is over */
+  job->references++; /* This function uses the job until it returns. */
   if (has_ended(request)) {
     notify(job, request);
   } else {

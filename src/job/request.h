@@ -16,11 +16,12 @@ struct by_request_ops {
 };
 
 struct banyan_request {
-  struct by_call *call; /* the engine's; NULL: see `ops` */
+  struct by_call *call; /* The engine's call; NULL: the request is of another kind, with `ops`. */
   const struct by_request_ops *ops;
-  void *of; /* an object of `ops` */
+  void *of; /* The first argument of the functions in `ops`. */
   struct by_job *job;
-  void (*then)(void *argument, enum banyan_status status, const char *text); /* of one that was given away */
+  void (*then)(void *argument, enum banyan_status status,
+               const char *text); /* The callback of banyan_then; NULL: the caller waits for the request. */
   void *argument;
   struct banyan_request *next;
 };

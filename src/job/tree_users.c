@@ -9,8 +9,8 @@
 #include "plans.h"
 
 enum {
-  TELLING = 8, /* calls, from which on it can be told who makes most */
-  LATELY = 256 /* calls, beyond which both counts are halved */
+  TELLING = 8, /* Calls that are counted before the counts are compared. */
+  LATELY = 256 /* Calls beyond which both counts are halved. */
 };
 
 bool by_plan_switches_serves_operations(struct banyan_comm *comm) {

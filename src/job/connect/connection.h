@@ -68,7 +68,7 @@ struct by_connector {
   struct by_acceptor *tcp, *local;
   struct by_connect_target **targets; /* By process; the array grows under the lock. */
   uint32_t n_targets, targets_room;
-  LIST_HEAD(, incoming) incoming; /* newest first */
+  LIST_HEAD(, incoming) incoming; /* Accepted connections in their handshake, newest first. */
   /* Connections whose peers have not authenticated, over TCP and local ones, and the log of those that never did. */
   struct by_admission tcp_admission, local_admission;
   struct by_repeats rejected;
@@ -109,14 +109,14 @@ void by_target_forget_connections(struct by_connect_target *target);
 /* Makes a link over shared memory: takes over segment, wake and socket. */
 void by_target_make_shm_link(struct by_connect_target *target, struct by_shm_ends *ends);
 
-/* incoming.c */
+/* ---- incoming.c */
 /* Handles an accepted connection. */
 void by_incoming_accept(struct by_connector *connector, int fd, bool local);
 /* Exchanges descriptors over a local connection that this side made, after its handshake. */
 void by_incoming_exchange(struct by_connect_target *target, int fd);
 void by_incoming_free(struct by_connector *connector);
 
-/* outgoing.c */
+/* ---- outgoing.c */
 void by_target_init(struct by_connect_target *target, struct by_connector *connector, uint32_t process);
 /* Begins to make a link. */
 void by_target_begin(struct by_connect_target *target);
@@ -137,8 +137,8 @@ bool by_target_awaits_kept(struct by_connect_target *target);
 /* Closes kept lanes, as the link has another connection, or is not needed. */
 void by_target_forget_kept(struct by_connect_target *target);
 
-/* greet.c: the handshake on a data connection. It reads not a byte beyond it, so that the socket can become a lane. One
- * for each connection; it frees itself after reporting how it went. */
+/* The handshake on a data connection (greet.c). It reads no byte beyond the handshake, so that the socket can become a
+ * lane. Each connection has one, which frees itself after it has reported the outcome. */
 struct by_greet;
 
 struct by_greet_options {

@@ -17,7 +17,7 @@ enum {
   STAGGER_MS = 100,
   LACKING_S = 5,     /* Time without descriptors: the program may close some. */
   VERDICT_MS = 1000, /* Wait for rank 0's verdict: longer than control waits for the name of a dead rank. */
-  SILENT_MS = 6000   /* The same for a helper: longer than rank 0 waits for its sign of life. */
+  SILENT_MS = 6000   /* Wait for rank 0's verdict on a helper: longer than rank 0 waits for its sign of life. */
 };
 
 /* One address that is being tried, or a local socket. */

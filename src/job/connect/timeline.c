@@ -15,25 +15,26 @@
 
 enum {
   PINGS = 8,
-  MOST_TOGETHER = 1 << 19, /* records that rank 0 takes of all at the end */
+  MOST_TOGETHER = 1 << 19, /* The maximum of records that rank 0 takes from all processes at the end. */
   LEAST_EACH = 512,
   LEAVE_MS = 5000,
-  HURRIED_MS = 300, /* the same where others wait for this process in the next membership */
+  HURRIED_MS = 300, /* The time in place of LEAVE_MS if others wait for this process in the next membership. */
   PERIOD_MS = 500,
-  AT_ONCE = 4096, /* records of all ranks in a period: about 20 ms of work for rank 0, and 4 MB */
+  AT_ONCE = 4096, /* Records of all ranks in a period: about 20 ms of work for rank 0, and 4 MB. */
   LEAST_AT_ONCE = 16,
   TIMEOUT_MS = 10000,
   CALLS_MS = 200,
   LOOK_MS = 2,
-  HURRY_MS = 10, /* in which the calls of a job that has failed end */
+  HURRY_MS = 10, /* The time within which the calls of a failed job end. */
   REEL_BYTES = 64 << 10,
   RECORD_MOST = 512,
   MESSAGE_MOST = 256,
   TITLE = BY_MEMBERSHIP_TITLE + BY_MEMBER_STRING + 64
 };
+
 /* A process that was lost. */
 struct loss {
-  uint64_t at; /* ns; 0: none */
+  uint64_t at; /* The time of the loss in nanoseconds; 0: none. */
   uint32_t process, track;
   char text[512];
 };
@@ -41,35 +42,35 @@ struct loss {
 static const uint64_t MOST_BYTES = 1 << 30;
 
 enum phase {
-  IDLE,     /* no timeline is recorded */
-  EXPECTED, /* others: rank 0 has not announced yet that it records one */
-  KEPT,     /* a timeline is recorded */
-  CLOSING,  /* rank 0: waits for others; others: measure once more */
-  SENT      /* others: rank 0 has not confirmed yet that it has all records */
+  IDLE,     /* No timeline is recorded. */
+  EXPECTED, /* Other processes: rank 0 has not announced yet that it records one. */
+  KEPT,     /* A timeline is recorded. */
+  CLOSING,  /* Rank 0 waits for the others, which measure their clocks once more. */
+  SENT      /* Other processes: rank 0 has not confirmed yet that it has all records. */
 };
 
 struct by_timeline {
   struct by_job *job;
-  struct by_timeline_peers peers; /* send NULL: this process is alone */
-  _Atomic int phase;              /* an enum phase; changed on the loop's thread, but by a start */
-  uint64_t most;                  /* records that rank 0 takes from each at the end */
-  uint64_t from;                  /* the oldest record of this process that may still have to be written or sent */
-  struct by_timer late, tick;     /* for what others owe; for the next records */
-  /* others */
+  struct by_timeline_peers peers; /* Its `send` is NULL if this process is alone. */
+  _Atomic int phase;              /* An enum phase, changed on the loop's thread, except when a timeline begins. */
+  uint64_t most;                  /* The maximum of records that rank 0 takes from each process at the end. */
+  uint64_t from;                  /* The oldest record of this process that may still have to be written or sent. */
+  struct by_timer late, tick;     /* Timers: for records that others have not sent, and for the next records. */
+  /* Members that processes other than rank 0 use. */
   struct by_clock_point points[2];
   uint32_t point, pings, looks;
-  uint64_t error;   /* ns that the times sent so far may be off */
-  uint64_t unsent;  /* records that have ended and were lost because they could not be sent */
-  struct loss loss; /* the last one */
-  /* rank 0 */
+  uint64_t error;   /* The maximum error of the times sent so far, in nanoseconds. */
+  uint64_t unsent;  /* The number of ended records that were lost because they could not be sent. */
+  struct loss loss; /* The last lost process. */
+  /* Members that rank 0 uses. */
   struct by_timeline_file *file;
-  uint32_t *tracks;          /* by process: its number in the file */
-  uint32_t patience;         /* ms in which others have to send their records */
-  bool continues;            /* the file is of memberships before */
-  struct loss inherited;     /* of the membership before, to be written by this one */
-  bool begun;                /* the loop's thread has the file */
-  bool *notified;            /* by process: all of it has come */
-  enum banyan_status status; /* of the file */
+  uint32_t *tracks;          /* The track of each process in the file. */
+  uint32_t patience;         /* Milliseconds that the others have to send their records. */
+  bool continues;            /* The file was begun by an earlier membership. */
+  struct loss inherited;     /* The loss in the previous membership, which this one writes. */
+  bool begun;                /* The loop's thread has the file. */
+  bool *notified;            /* By process: all its records have arrived. */
+  enum banyan_status status; /* The result of closing the file. */
   char text[512];
 };
 
@@ -88,12 +89,12 @@ static bool is_there(const struct by_timeline *timeline, uint32_t process) {
   return timeline->peers.is_there && timeline->peers.is_there(timeline->peers.context, process);
 }
 
-/* Where there are many ranks, rank 0 is asked for the time less often by each. */
+/* The period of a rank grows with the number of ranks, to limit the requests to rank 0. */
 static uint64_t period_of(const struct by_timeline *timeline) {
   return PERIOD_MS * BY_MILLISECOND * MAX(timeline->job->founders / 32, 1);
 }
 
-/* Those that were not given before: a limited number of the oldest ones, or, at the end, the newest. */
+/* Begins with records that were not given before: a limited number of the oldest, or at the end the newest. */
 static void begin_reel(struct by_timeline *timeline, bool at_end, struct by_timeline_reel *out) {
   uint64_t founders = MAX(timeline->job->founders, 1);
   const struct by_clock_point *points = timeline->job->rank == 0 ? NULL : timeline->points;
@@ -103,7 +104,7 @@ static void begin_reel(struct by_timeline *timeline, bool at_end, struct by_time
 
 /* --- rank 0: the file --- */
 
-/* Returns how many are missing. */
+/* Writes records of rank 0. Returns the number of missing ones. */
 static uint64_t write_own(struct by_timeline *timeline, bool at_end) {
   struct by_timeline_reel reel;
   struct by_trace_record record;
@@ -137,7 +138,7 @@ static void end_process(struct by_timeline *timeline, uint32_t process, uint64_t
   by_timeline_file_end(timeline->file, name, missing, error, totals);
 }
 
-/* On the loop's thread, or where there is none: puts its own records into the file and closes it. */
+/* Writes rank 0's own records into the file and closes it. Called on the loop's thread, if there is one. */
 static void finish(struct by_timeline *timeline) {
   struct by_trace_totals totals[BY_TRACE_STATES];
   uint64_t missing = write_own(timeline, true);
@@ -152,7 +153,7 @@ static void finish(struct by_timeline *timeline) {
 
 /* --- rank 0: the others --- */
 
-/* Helpers that came later are in no timeline: it has a place for each process from its start. */
+/* Whether the timeline has a track for the process. Helpers that joined later have none. */
 static bool is_noted(const struct by_timeline *timeline, uint32_t process) {
   return timeline->notified && process > 0 && process < timeline->job->founders;
 }
@@ -191,13 +192,13 @@ static void begin_here(void *context) {
   struct by_timeline *timeline = context;
   memset(timeline->notified, 0, timeline->job->founders * sizeof *timeline->notified);
   timeline->begun = true;
-  write_loss(timeline, &timeline->loss); /* of the moment before */
+  write_loss(timeline, &timeline->loss); /* The process may have been lost just before. */
   notify_all(timeline, BY_TIMELINE_ON);
   by_loop_set_delay(timeline->job->loop, &timeline->tick, period_of(timeline));
 }
 
 static void end_here(struct by_timeline *timeline) {
-  by_loop_cancel_timer(&timeline->tick); /* the next timeline sets it again, once it has a file */
+  by_loop_cancel_timer(&timeline->tick); /* The next timeline sets the timer again once it has a file. */
   notify_all(timeline, BY_TIMELINE_OFF);
   await_others(timeline);
   finish_if_all(timeline);
@@ -251,7 +252,7 @@ static void measure(struct by_timeline *timeline, uint32_t point) {
   ping(timeline);
 }
 
-/* As many as fit into a frame. False: none was left, or it cannot be sent. */
+/* Sends as many records as fit into a frame. Returns false if none are left or they cannot be sent. */
 static bool send_some(struct by_timeline *timeline, struct by_timeline_reel *reel, uint8_t *bytes) {
   struct by_timeline_message message = {.kind = BY_TIMELINE_RECORDS};
   struct by_trace_record record;
@@ -271,7 +272,7 @@ static bool send_some(struct by_timeline *timeline, struct by_timeline_reel *ree
   return false;
 }
 
-/* Where the others end first, this rank's part of their calls soon does too. */
+/* Whether calls are running. If the other ranks have ended them, this rank soon will too. */
 static bool has_calls(struct by_job *job) {
   if (!job->engine) return false;
   by_job_lock(job);
@@ -280,7 +281,7 @@ static bool has_calls(struct by_job *job) {
   return has;
 }
 
-/* Returns how many are missing. */
+/* Sends records to rank 0. Returns the number of missing ones. */
 static uint64_t send_records(struct by_timeline *timeline, bool at_end) {
   struct by_timeline_reel reel;
   uint8_t *bytes = malloc(REEL_BYTES);
@@ -310,7 +311,8 @@ static void send_soon(struct by_timeline *timeline) {
 static void handle_pong(struct by_timeline *timeline, const struct by_timeline_message *message) {
   uint64_t now = by_clock_now(&by_clock_system);
   int phase = atomic_load(&timeline->phase);
-  if (phase == EXPECTED) atomic_store(&timeline->phase, IDLE); /* rank 0's announcement would have come first */
+  if (phase == EXPECTED)
+    atomic_store(&timeline->phase, IDLE); /* Messages are in order, so rank 0 has announced no timeline. */
   if (message->sent > now || timeline->pings == 0 || phase == IDLE || phase == EXPECTED || phase == SENT) return;
   struct by_clock_point *point = &timeline->points[timeline->point];
   by_clock_point_add(point, message->sent, message->now, now);
@@ -396,16 +398,16 @@ static void tick(void *context) {
     by_timeline_file_flush(timeline->file);
   } else if (timeline->pings == 0) {
     by_tracer_range(&timeline->job->tracer, &first, &next, &missing);
-    if (timeline->from < next) measure(timeline, 1); /* then sends */
+    if (timeline->from < next) measure(timeline, 1); /* The records are sent once the clocks are measured. */
   }
   by_loop_set_delay(timeline->job->loop, &timeline->tick, period_of(timeline));
 }
 
 void by_timeline_note_loss(struct by_timeline *timeline, uint32_t process, const char *text) {
   struct by_job *job = timeline->job;
-  uint32_t shown = process < job->founders ? process : 0; /* others have no track */
+  uint32_t shown = process < job->founders ? process : 0; /* Processes that joined later have no track. */
   struct loss loss = {.at = by_clock_now(&by_clock_system), .process = process, .track = track_of(job, shown)};
-  by_keep_printable(text, loss.text, sizeof loss.text); /* a member may have sent it */
+  by_keep_printable(text, loss.text, sizeof loss.text); /* The text may come from another member. */
   by_job_lock(job);
   timeline->loss = loss;
   by_job_unlock(job);
@@ -448,7 +450,7 @@ static void name_processes(struct by_timeline *timeline) {
                               timeline->tracks);
 }
 
-/* Where another group of the same processes goes on with the file, this one has a file of its own. */
+/* Opens the file. If another membership of the same processes continues the file, this one gets its own. */
 static enum banyan_status open_or_continue(struct by_timeline *timeline, const char *path) {
   char own[PATH_MAX];
   enum banyan_status status = by_timeline_file_open(path, MOST_BYTES, timeline->continues, &timeline->file);
@@ -508,7 +510,7 @@ static void settle_expected(struct by_timeline *timeline) {
   for (int i = 0; i < LEAVE_MS && atomic_load(&timeline->phase) == EXPECTED; i++) usleep(1000);
 }
 
-/* Without waiting until it is written. */
+/* Closes the timeline without waiting until it is written. */
 static enum banyan_status close_timeline(struct by_timeline *timeline) {
   int kept = KEPT;
   if (!atomic_compare_exchange_strong(&timeline->phase, &kept, CLOSING))
@@ -521,7 +523,7 @@ static enum banyan_status close_timeline(struct by_timeline *timeline) {
 
 enum banyan_status by_timeline_end(struct by_timeline *timeline) {
   BY_TRY(close_timeline(timeline));
-  wait_until_idle(timeline, -1); /* rank 0's timeout ends it */
+  wait_until_idle(timeline, -1); /* The wait ends at the latest with the timeout of rank 0. */
   return timeline->status == BANYAN_OK ? BANYAN_OK : by_fail(timeline->status, "%s", timeline->text);
 }
 

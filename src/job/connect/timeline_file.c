@@ -22,20 +22,20 @@ struct open_record {
   struct by_trace_record record;
 };
 
-/* The file is: what is committed, the records that have not ended, what is known of each process, the end of the
- * JSON. A flush writes all but the first anew. */
+/* The file consists of the committed events, the records that have not ended, what is known of each process, and the
+ * end of the JSON. A flush writes everything behind the committed events again. */
 struct by_timeline_file {
   int fd;
   char *path;
   uint64_t most_bytes;
-  uint64_t committed, size; /* bytes in the file: that stay, and in all */
-  struct by_text names;     /* events at the beginning of each file */
-  struct by_text fresh;     /* events to be committed */
-  struct by_text ended;     /* of each process, behind the events */
-  struct open_record *open; /* MOST_OPEN of them */
+  uint64_t committed, size; /* Bytes of the file that the next flush keeps, and its size. */
+  struct by_text names;     /* Events that name the processes; they begin each file. */
+  struct by_text fresh;     /* Events that the next flush appends to the committed ones. */
+  struct by_text ended;     /* What is known of each process that has ended; it follows the events. */
+  struct open_record *open; /* An array of MOST_OPEN records that have not ended. */
   size_t n_open;
   bool continued;
-  int error; /* the errno of the first thing that failed; 0: none */
+  int error; /* The errno of the first failure; 0: there was none. */
 };
 
 static void fail_with(struct by_timeline_file *file, int error) {
@@ -43,7 +43,7 @@ static void fail_with(struct by_timeline_file *file, int error) {
 }
 
 static int open_path(const char *path, int flags) {
-  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0666); /* may block: not BY_DESCRIPTOR */
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0666); /* BY_DESCRIPTOR holds a lock, and this may block. */
   int error = errno;
   by_descriptors_lock();
   (void)by_descriptor_own(fd);

@@ -1,5 +1,5 @@
-/* The records of a tracer in rank 0's time, and how that is known: from how two clocks differ, which is measured by
- * messages that go there and back; and these messages. Values; no I/O. */
+/* The records of a tracer in rank 0's time, the difference of two clocks, which is measured by messages that go there
+ * and back, and these messages. Values; no I/O. */
 #ifndef BY_JOB_CONNECT_TIMELINE_RECORDS_H
 #define BY_JOB_CONNECT_TIMELINE_RECORDS_H
 
@@ -8,39 +8,40 @@
 
 /* The clocks' difference, as measured at one time. */
 struct by_clock_point {
-  uint64_t at;     /* this process's time; 0: not measured */
-  uint64_t offset; /* rank 0's time less this process's, modulo 2^64 */
-  uint64_t error;  /* ns that it may be off */
+  uint64_t at;     /* This process's time of the measurement; 0: not measured. */
+  uint64_t offset; /* Rank 0's time minus this process's, in nanoseconds modulo 2^64. */
+  uint64_t error;  /* The maximum error of `offset` in nanoseconds. */
 };
 
-/* A measurement more: the point keeps the one that took least. */
+/* Adds a measurement. The point keeps the measurement with the shortest round trip. */
 void by_clock_point_add(struct by_clock_point *point, uint64_t sent, uint64_t theirs, uint64_t now);
-/* Whether both have the same clock is known: then a difference that is no larger than its error is none. */
+/* Notes that both processes have the same clock, so that an offset within its error becomes 0. */
 void by_clock_point_same(struct by_clock_point *point);
-/* Rank 0's time at this one: between two points as if the difference grew evenly. */
+/* Converts this process's time to rank 0's, interpolating the offset linearly between two points. */
 uint64_t by_clock_points_apply(const struct by_clock_point points[2], uint64_t at);
 
 /* Records of a tracer, oldest first. */
 struct by_timeline_reel {
   struct by_tracer *tracer;
-  const struct by_clock_point *points; /* two; NULL: it is rank 0's time */
+  const struct by_clock_point *points; /* Two points; NULL: the records are in rank 0's time already. */
   uint64_t next, end;
-  uint64_t skip;               /* how many to leave out first */
-  uint64_t left, left_open;    /* how many that have ended may be given, and how many that have not */
-  uint64_t open;               /* the oldest one met that has not ended; 0: none */
-  uint64_t given, given_ended; /* since the caller last cleared them: how many, and how many of these had ended */
+  uint64_t skip;            /* The number of records to leave out first. */
+  uint64_t left, left_open; /* The numbers of ended and of open records that may still be given. */
+  uint64_t open;            /* The oldest record found that has not ended; 0: none. */
+  uint64_t given,
+      given_ended; /* Records given since the caller last cleared these, and those of them that had ended. */
   uint64_t missing;
 };
 
-/* From record `from` on: of the oldest ones, at most so many that have ended, and as many that have not. */
+/* Begins with record `from`: gives at most `most` of the oldest records that have ended, and as many that have not. */
 void by_timeline_reel_begin(struct by_timeline_reel *reel, struct by_tracer *tracer,
                             const struct by_clock_point *points, uint64_t from, uint64_t most);
-/* At the end, after by_timeline_reel_begin: `most` of the newest instead. */
+/* Gives `most` of the newest records instead, at the end of a timeline. Call it after by_timeline_reel_begin. */
 void by_timeline_reel_keep_newest(struct by_timeline_reel *reel, uint64_t most);
-/* False: that was all. */
+/* Returns the next record, or false if there are no more. */
 bool by_timeline_reel_next(struct by_timeline_reel *reel, struct by_trace_record *out);
-/* What was given since the caller cleared `given` and `given_ended` could not be sent. Those that have not ended are
- * given again, but at the end; returns how many have ended, which are lost. */
+/* Notes that the records given since the caller cleared `given` and `given_ended` could not be sent. Those that have
+ * not ended are given again later. Returns the number of those that had ended, which are lost. */
 uint64_t by_timeline_reel_lose(struct by_timeline_reel *reel);
 /* The first record that may have to be given again, as it has not ended or has not been given. */
 uint64_t by_timeline_reel_resume(const struct by_timeline_reel *reel);
@@ -66,20 +67,20 @@ enum by_timeline_kind {
 
 struct by_timeline_message {
   enum by_timeline_kind kind;
-  uint64_t most;           /* ON, OFF */
-  uint64_t sent, now;      /* PING, PONG */
-  uint32_t n;              /* RECORDS: to be read one by one */
-  uint64_t missing, error; /* END */
+  uint64_t most;           /* ON, OFF: the maximum of records from each process at the end. */
+  uint64_t sent, now;      /* PING, PONG: the sender's time, and rank 0's, in nanoseconds. */
+  uint32_t n;              /* RECORDS: the number of records, which by_timeline_read_record reads. */
+  uint64_t missing, error; /* END: the number of missing records; the maximum clock error in nanoseconds. */
   struct by_trace_totals totals[BY_TRACE_STATES];
 };
 
-/* All but records. */
+/* Writes a message, except for its records. */
 void by_timeline_message_write(struct by_writer *writer, const struct by_timeline_message *message);
 void by_timeline_write_record(struct by_writer *writer, const struct by_trace_record *record);
 
-/* Leaves the reader before the first record. BANYAN_ERR_PROTOCOL. */
+/* Reads a message up to its first record. BANYAN_ERR_PROTOCOL. */
 BANYAN_CHECK enum banyan_status by_timeline_message_read(struct by_reader *reader, struct by_timeline_message *out);
-/* False: that is none, or there is none. */
+/* Reads a record. Returns false if it is malformed or missing. */
 bool by_timeline_read_record(struct by_reader *reader, struct by_trace_record *out);
 
 #endif

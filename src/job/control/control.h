@@ -141,7 +141,7 @@ struct by_proposal {
   const uint32_t *processes; /* The members by rank. */
   struct by_plan *plan;
   uint32_t *helpers;                   /* See by_plans_find_helpers; in the plan's arena. */
-  const struct by_tree_grants *grants; /* NULL: the plan is not the manager's */
+  const struct by_tree_grants *grants; /* The manager's grants for the trees; NULL: the plan is not the manager's. */
   bool repeats;  /* It repeats the plan in use, for other calls to have its trees; other proposals take precedence. */
   uint32_t used; /* For `repeats`: dropped unless the plan in use has this number (by_plan_switches_view). */
   struct by_plan_switch_observer notify;

@@ -37,7 +37,7 @@ void by_deadlock_round_destroy(struct by_deadlock_round *round);
 struct by_deadlock_check {
   struct by_control_peers *peers;
   struct by_deaths *deaths;
-  const struct by_connector *connector; /* may be NULL */
+  const struct by_connector *connector; /* NULL: the job has no connector. */
   struct by_deadlock_round *round;      /* The check in progress, at rank 0 only; NULL: none. */
   uint32_t rounds;                      /* Number of checks so far. */
   struct by_large_loss_finder finder;   /* Finds losses of large packets of this process. */

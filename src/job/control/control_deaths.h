@@ -24,9 +24,9 @@ struct by_deaths {
   enum banyan_status status; /* Of the job's failure; BANYAN_OK: it has not failed. */
   uint32_t process;          /* The process whose fault the failure is. */
   char text[TEXT_MOST];      /* The reason of the failure. */
-  bool spread;               /* The others have been sent that. */
-  bool settled;              /* All have the same reason. */
-  struct by_timer delivery;  /* Rank 0: until they have it. */
+  bool spread;               /* The reason was sent to all others. */
+  bool settled;              /* All processes have the same reason. */
+  struct by_timer delivery;  /* Rank 0: ends the wait until all have the reason. */
   uint64_t delivered_by;
   STAILQ_HEAD(, suspicion) suspicions; /* Oldest first: the grace timer is for the first one. */
   struct by_timer grace;

@@ -13,7 +13,7 @@
 
 enum {
   LOOK_MS = 5,
-  MOST_DELAYED = 4 * MOST_FRAME, /* bytes */
+  MOST_DELAYED = 4 * MOST_FRAME, /* The maximum of bytes of delayed messages. */
   NUMBER_BYTES = 4,
   ROOT_MOST = 2048,
   FOLLOW_MOST = ROOT_MOST + 1 + BY_TICKET_HEAD + sizeof(struct by_key)

@@ -29,7 +29,7 @@ struct by_control_meeting {
   bool done;           /* This process has joined. */
   uint64_t ask_at;     /* Of a formation: when ranks that have not come are asked whether their lists differ. */
   uint32_t next_asked; /* The rank that is asked first. */
-  /* rank 0: */
+  /* Members that only rank 0 uses. */
   struct by_acceptor *acceptor;
   uint32_t joined, helpers;    /* Ranks, and helpers, that have joined. */
   bool waits_for_helpers;      /* All ranks have joined. */
@@ -40,7 +40,7 @@ struct by_control_meeting {
   uint32_t n_used, used_room;
   struct by_key links;    /* The key of links of this membership, see job_key.h. */
   char failed[TEXT_MOST]; /* Why the last connection of an unknown process failed; "": none did. */
-  /* others: */
+  /* Members that other processes use. */
   struct by_dialer *dialer; /* Dials rank 0, until this process has joined. */
   uint32_t hangups;         /* Successive hang-ups of rank 0 before its welcome. */
 };

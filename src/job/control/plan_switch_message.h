@@ -17,16 +17,16 @@
 #include "plan.h"
 
 enum by_plan_switch_kind {
-  BY_PLAN_SWITCH_PROPOSE = 1, /* text: the plan, as JSON; processes: those at its vertices behind the ranks,
-                             UINT32_MAX: none; trees */
-  BY_PLAN_SWITCH_FIX,         /* at */
+  BY_PLAN_SWITCH_PROPOSE = 1, /* Carries the plan as JSON in `text`, the processes at its vertices behind the
+                             ranks (UINT32_MAX: none), and `trees`. */
+  BY_PLAN_SWITCH_FIX,         /* Carries `at`. */
   BY_PLAN_SWITCH_TAKE,
-  BY_PLAN_SWITCH_DROP, /* text: why */
+  BY_PLAN_SWITCH_DROP, /* Carries the reason as `text`. */
   BY_PLAN_SWITCH_LINK, /* processes: to these, of a helper */
   /* The kinds below are answers. */
   BY_PLAN_SWITCH_PREPARED, /* at: calls started; iteration. */
   BY_PLAN_SWITCH_FIXED,    /* at: calls started; iteration. */
-  BY_PLAN_SWITCH_REFUSED,  /* text: why */
+  BY_PLAN_SWITCH_REFUSED,  /* Carries the reason as `text`. */
   BY_PLAN_SWITCH_NOT_YET,  /* There is no such communicator here, perhaps not yet; text, in other cases: why. */
   BY_PLAN_SWITCH_LINKED,
   BY_PLAN_SWITCH_WANTED /* No answer follows; processes: the members, by rank; none: the communicator needs no plan any
@@ -41,17 +41,18 @@ struct by_iteration {
 
 struct by_plan_switch_message {
   enum by_plan_switch_kind kind;
-  uint32_t comm;   /* id of the communicator's group */
+  uint32_t comm;   /* The number of the communicator's team. */
   uint32_t number; /* Number of the plan switch; counts up. */
   uint64_t at;
   struct by_plan_origin origin; /* Origin of the plan in `text`. */
   uint32_t trees;               /* Version of its in-network trees, which are set up; 0: it has none here. */
   struct by_iteration iteration;
-  const uint8_t *processes; /* borrowed; u32 each, in the order of the wire: see by_plan_switch_message_process */
+  const uint8_t
+      *processes; /* Numbers of processes, u32 each in wire order, borrowed; see by_plan_switch_message_process. */
   size_t n_processes;
-  const char *text; /* borrowed; `length` bytes without an end */
+  const char *text; /* The text, `length` bytes without a NUL, borrowed. */
   size_t length;
-  const struct by_plan *plan; /* not on the wire: what `text` describes, for this process; else NULL */
+  const struct by_plan *plan; /* At rank 0, the plan that `text` describes; not on the wire. NULL: elsewhere. */
 };
 
 void by_plan_switch_message_write(struct by_writer *writer, const struct by_plan_switch_message *message);

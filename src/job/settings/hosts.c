@@ -61,7 +61,7 @@ static enum banyan_status check_alike(const struct by_job *job) {
 }
 
 enum banyan_status by_hosts_index(struct by_job *job) {
-  uint32_t n = job->processes; /* helpers too: they share machines with ranks */
+  uint32_t n = job->processes; /* Helpers count too, since they share machines with ranks. */
   struct spot *spots = calloc(n, sizeof *spots);
   job->hosts.of = BY_ARENA_ARRAY(&job->arena, uint32_t, n);
   job->hosts.first_here = BY_ARENA_ARRAY(&job->arena, uint32_t, n);

@@ -32,22 +32,25 @@ enum { BY_FEATURES_MAX = 8 };
 /* What this process is in its job. */
 struct by_job_role {
   enum by_member_kind kind;
-  const struct by_formation *formation; /* of a rank whose membership is one of several: borrowed; NULL: of a job */
-  /* Of a server: where it takes fragments, and what is called with each tree that it is to serve, and when all trees of
-   * a version are over, on the loop's thread. It reports what came of it, see by_own_trees_report; a failure of
-   * `serve` is reported by its caller. */
+  const struct by_formation
+      *formation; /* The formation of a rank whose membership is one of several, borrowed; NULL: a job without. */
+  /* A server's port for fragments. `serve` is called with each tree that it is to serve, `unserve` when all trees of a
+   * version have ended, both on the loop's thread. The server reports the outcome by by_own_trees_report; the caller
+   * reports a failure of `serve`. */
   int udp_port;
   enum banyan_status (*serve)(void *context, const struct by_tree_message *message);
   void (*unserve)(void *context, uint32_t version);
-  /* Of a helper or server that has not the job's key: its ticket, borrowed until it has joined; NULL: as in the
-   * settings. */
+  /* The ticket of a helper or server that does not have the job's key, borrowed until it has joined; NULL: the one of
+   * the settings. */
   const char *ticket;
-  struct by_process_identity *identity; /* its own, in all that it joins; borrowed. NULL: it gets a new one */
-  /* Of a helper or server of several memberships: called with where the next one meets, and with a ticket for it, on
-   * the loop's thread; NULL: it does not follow. `deadline`: s in which it must have joined; 0: as the settings say. */
+  struct by_process_identity
+      *identity; /* The identity that the process uses in every job, borrowed; NULL: it gets a new one. */
+  /* Called for a helper or server of several memberships, with the address where the next one meets and a ticket for
+   * it, on the loop's thread; NULL: it does not follow. `deadline`: the seconds within which it must have joined; 0:
+   * those of the settings. */
   void (*follow)(void *context, const char *root, const char *ticket);
   double deadline;
-  /* And with how it is to mark what it sends. */
+  /* Called when the mark of packets changes; NULL: it is not used. */
   void (*mark)(void *context, const struct by_mark *mark);
   void *context;
 };

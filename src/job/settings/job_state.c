@@ -121,7 +121,7 @@ void by_job_set_class(struct by_job *job, uint32_t class_) {
     by_debug("cluster", "sends in class %u from now on", class_);
     job->class_ = (long)class_;
     job->class_changes++;
-    if (job->engine) apply(job); /* else it comes with the message that all have joined */
+    if (job->engine) apply(job); /* Before there is an engine, the mark is applied when all have joined. */
   }
   by_job_unlock(job);
 }

@@ -25,26 +25,26 @@ struct by_timeline;
  * and leaves at the end. One that could not join is freed as it is. */
 enum by_job_life { BY_JOB_JOINING, BY_JOB_ACTIVE, BY_JOB_LEAVING };
 
-/* request.c: requests with a callback, oldest first, and the number of callbacks that are running. */
+/* Requests with a callback, oldest first (request.c). */
 struct by_given_requests {
   struct banyan_request *first, **end;
-  uint32_t notifying;
+  uint32_t notifying; /* The number of callbacks that are running. */
 };
 
-/* What a context keeps for the capabilities; see feature.h. */
+/* The state of the capabilities in a job; see feature.h. */
 struct by_feature_states {
-  void *states[BY_FEATURES_MAX]; /* By the capability's place in by_features; NULL: it keeps nothing. */
-  uint32_t active;               /* Bits of active capabilities. */
-  bool detached;                 /* Their hooks are called no more, but `fini`. */
+  void *states[BY_FEATURES_MAX]; /* By the index of the capability in by_features; NULL: it has no state. */
+  uint32_t active;               /* A bit for each active capability. */
+  bool detached;                 /* Of their hooks, only `fini` may still be called. */
 };
 
-/* comm.c: the regions of banyan_alloc, and how many of them were freed while a call used them. */
+/* The regions of banyan_alloc (comm.c). */
 struct by_memory {
   struct by_regions regions;
-  uint32_t doomed;
+  uint32_t doomed; /* The number of regions that were freed and that running calls may still use. */
 };
 
-/* plans.c */
+/* The plans of a job (plans.c). */
 struct by_job_plans {
   struct by_plan *given;   /* The plan that was made when the job started; NULL: none was. */
   uint32_t set_up;         /* Number of plans with in-network trees that the job's own communicator was given. */
@@ -53,14 +53,14 @@ struct by_job_plans {
   bool logged_apart, logged_operations; /* The reasons for doing without in-network trees that were logged. */
 };
 
-/* What goes on beside the calls of the engine; higher modules register it. Under lock. */
+/* What has to progress beside the calls of the engine. The functions are called under the lock. */
 struct by_progress_events {
-  /* Does what can be done. `notifies`: then calls the callbacks of requests that have ended, without the lock. True if
-   * anything was done, callbacks aside. */
+  /* Makes progress. If `notifies`, then calls the callbacks of requests that have ended, without the lock. Returns
+   * whether there was progress, apart from callbacks. */
   bool (*advance)(void *context, bool notifies);
   /* Whether something must progress although no thread waits for it. */
   bool (*has_work)(const void *context);
-  /* When check_deadlines has to be called at the latest; UINT64_MAX: not before something else happens. */
+  /* The latest time at which check_deadlines must be called; UINT64_MAX: there is none. */
   uint64_t (*deadline)(const void *context);
   void (*check_deadlines)(void *context);
   void *context;
@@ -86,61 +86,62 @@ enum by_progress_state {
 struct by_progress {
   struct by_progress_events events;
   enum { BY_DRIVER_NONE, BY_DRIVER_USER, BY_DRIVER_HELPER } driver;
-  bool user_sleeps;  /* a user's thread drives and sleeps until an event, without the lock */
-  bool listens;      /* control messages may come at any time */
-  uint32_t idlers;   /* user threads that wait for the job's `changed` */
-  uint32_t rounds;   /* of progress, in whatever thread */
-  uint64_t ended;    /* operations, see by_progress_count_ended */
-  uint64_t spin;     /* nanoseconds */
-  uint64_t receives; /* until when what comes is taken though nothing is in progress; 0: it is not */
-  int poll;          /* epoll over all lanes and the job's `wake` */
+  bool user_sleeps;  /* A user's thread drives, and sleeps until an event without the lock. */
+  bool listens;      /* Control messages may arrive at any time. */
+  uint32_t idlers;   /* The number of user threads that wait for the job's `changed`. */
+  uint32_t rounds;   /* The number of rounds of progress in all threads. */
+  uint64_t ended;    /* The number of operations that have ended; see by_progress_count_ended. */
+  uint64_t spin;     /* How long a thread polls before it sleeps, in nanoseconds. */
+  uint64_t receives; /* Arriving data is received until this time although no call runs; 0: it is not. */
+  int poll;          /* The epoll descriptor of all lanes and of the job's `wake`. */
   pthread_t thread;
-  enum by_progress_state state; /* of that thread */
+  enum by_progress_state state; /* The progress thread's state. */
   enum {
-    BY_HELPER_BUSY,    /* it has the lock, or calls a program's function */
-    BY_HELPER_SLEEPS,  /* until it is woken */
-    BY_HELPER_COMES    /* it makes its next round as soon as it gets the lock */
-  } helper;            /* what that thread does now */
-  pthread_cond_t work; /* for it: calls are in progress and no thread drives */
+    BY_HELPER_BUSY,    /* It holds the lock, or calls a function of the program. */
+    BY_HELPER_SLEEPS,  /* It sleeps until it is woken. */
+    BY_HELPER_COMES    /* It makes its next round as soon as it gets the lock. */
+  } helper;            /* What the progress thread is doing. */
+  pthread_cond_t work; /* Wakes the progress thread: calls are running and no thread drives. */
 };
 
 struct by_job {
-  struct by_settings settings; /* strings in the arena or the environment */
-  struct by_job_role
-      role; /* of a process that is no rank, `rank` is the number among the processes, known once it has joined */
-  uint32_t rank, size;
-  struct by_process_identity *identity; /* with which it encrypts; held. NULL: it does not */
-  struct by_own_statement *statement;   /* of its host's agent, about that; held. NULL: it does not encrypt */
-  struct by_key_ring *keys;             /* held; NULL: a job of one process */
+  struct by_settings settings; /* The strings lie in the arena or the environment. */
+  struct by_job_role role;
+  uint32_t rank; /* A helper or server has a number behind the ranks, which is known once it has joined. */
+  uint32_t size; /* The number of ranks. */
+  struct by_process_identity *identity; /* The identity with which it encrypts, held; NULL: it does not encrypt. */
+  struct by_own_statement *statement;   /* The agent's statement on that identity, held; NULL: there is none. */
+  struct by_key_ring *keys;             /* The job's keys, held; NULL: a job of one process. */
   struct by_membership *formed;         /* The membership that was formed; owned. NULL: none. */
-  uint64_t membership;                  /* Its number; 0: none. */
-  uint64_t memberships;                 /* in a row up to this one; 0: not known, or none. Under lock */
-  /* Which agrees on what follows; held. NULL where nothing was formed. What is found out about its members, by their
-   * fingerprints in `formed`, is of interest there: see member_service.h. */
+  uint64_t membership;                  /* The number of that membership; 0: none. */
+  uint64_t memberships; /* The number of consecutive memberships up to this one; 0: unknown, or none. Under the lock. */
+  /* Agrees on the next membership, held; NULL: no membership was formed. The job reports to it what it learns about the
+   * members, which are identified by their fingerprints in `formed`; see member_service.h. */
   struct by_member_service *service;
-  const struct by_member_service_ops *service_ops; /* Its functions. */
-  /* Ranks, and behind them the helpers and servers that came. It grows on the loop's thread under lock, as do members,
-   * names, left and lost: see by_job_make_room. What is known of those that are counted stays where it is, so the first
-   * two may be read in any thread. */
+  const struct by_member_service_ops *service_ops; /* The functions of `service`. */
+  /* The number of ranks, and of helpers and servers that have joined. It grows on the loop's thread under the lock, and
+   * with it the arrays members, names, left and lost; see by_job_make_room. Entries never move, so `members` and
+   * `names` may be read in any thread. */
   _Atomic uint32_t processes;
-  uint32_t founders; /* of them, those with which the job started: the same on all ranks */
-  uint32_t room;     /* in members, names, left and lost */
-  uint32_t places;   /* rank 0: room for as many while the job starts */
-  uint32_t servers;  /* of the places, those for servers. Others: whether there may be any */
+  uint32_t founders; /* The number of processes with which the job started, the same on all ranks. */
+  uint32_t room;     /* The capacity of the arrays members, names, left and lost. */
+  uint32_t places;   /* Rank 0: the number of processes that may join while the job starts. */
+  uint32_t servers;  /* Rank 0: how many of `places` are for servers. Other ranks: nonzero if there may be servers. */
   struct by_member *_Atomic members;
   struct by_arena arena;
-  const char **_Atomic names; /* "rank 2 (host a)" */
-  bool *left;                 /* rank -> it has left on purpose; under lock */
-  const char **lost; /* why a helper or server is lost; NULL: it is not, or this is not known here. Under lock */
+  const char **_Atomic names; /* Names of processes for messages, such as "rank 2 (host a)". */
+  bool *left;                 /* By process: it has left on purpose. Under the lock. */
+  const char *
+      *lost; /* By process: why a helper or server was lost; NULL: it was not, or it is unknown. Under the lock. */
   struct by_job_hosts hosts;
-  long class_;            /* in which what this process sends is marked; -1: none. Under lock */
-  uint64_t class_changes; /* by messages of an agent or rank 0; under lock */
+  long class_;            /* The priority class that marks what this process sends; -1: none. Under the lock. */
+  uint64_t class_changes; /* The number of changes of the class by an agent or rank 0. Under the lock. */
 
   pthread_mutex_t lock;
-  _Atomic uint32_t contenders; /* threads that want the lock while another one drives */
-  pthread_cond_t changed;      /* for user threads: no user drives any more, or calls have ended */
-  int wake;                    /* eventfd: rung by peers on this host and by our own threads */
-  struct by_engine *engine;    /* NULL until all have joined */
+  _Atomic uint32_t contenders; /* The number of threads that wait for the lock while another one drives. */
+  pthread_cond_t changed;      /* Wakes user threads: no user thread drives any more, or calls have ended. */
+  int wake;                    /* An eventfd, written by peers on this host and by threads of this process. */
+  struct by_engine *engine;    /* NULL: not all have joined yet. */
   struct by_tracer tracer;
   struct by_loop *loop;
 
@@ -160,27 +161,27 @@ struct by_job {
   struct by_observation observed;
   struct by_memory memory;
   struct by_job_plans plans;
-  bool replans;           /* Communicators of all ranks get the plans that rank 0 comes to later. */
-  atomic_bool ends;       /* Set when it is destroyed, so that planning threads end soon. */
-  uint64_t plan_switches; /* plan_switch.c: switches to other plans while calls were made. */
+  bool replans;           /* Communicators of all ranks get the plans that rank 0 makes later. */
+  atomic_bool ends;       /* The job is being destroyed, so planning threads end soon. */
+  uint64_t plan_switches; /* The number of plan switches while calls were made (plan_switch.c). */
   struct by_given_requests given;
-  struct by_any *anys; /* calls.c: receives from any rank without a message yet. */
+  struct by_any *anys; /* Receives from any rank that have no message yet (calls.c). */
   struct by_feature_states features;
   struct by_ledger *ledger; /* Outcomes of communicators destroyed after the membership failed; NULL: no membership. */
 };
 
 /* A member's name for messages, in the arena; NULL: out of memory. Under lock. */
 const char *by_job_name_member(struct by_job *job, uint32_t process);
-/* Room for one process more. What was there stays where it is, in the arena, since it may be borrowed. Under lock. */
+/* Makes room for one more process. Existing entries stay in the arena, since they may be borrowed. Under the lock. */
 BANYAN_CHECK enum banyan_status by_job_make_room(struct by_job *job);
 /* Returns whether the job has failed. Takes the lock. */
 bool by_job_has_failed(struct by_job *job);
-/* All ranks know this reason why the job has failed: calls end with it. Takes the lock. */
+/* Ends calls with the reason of the failure that all ranks agreed on. Takes the lock. */
 void by_job_settle(struct by_job *job, enum banyan_status status, uint32_t process, const char *text);
 
-/* Marks what this process sends as the settings say. */
+/* Sets the mark of what this process sends, according to the settings. */
 void by_job_mark_first(struct by_job *job);
-/* hosts.c: fills `hosts` from `members`; fails if they cannot work together. */
+/* Fills `hosts` from `members` (hosts.c). Fails if the members cannot work together. */
 BANYAN_CHECK enum banyan_status by_hosts_index(struct by_job *job);
 
 #endif

@@ -32,7 +32,7 @@ static bool is_equal(const char *one, const char *other) {
   return a && b && *a && !strcmp(a, b);
 }
 
-/* torchrun keeps MASTER_PORT for its own store; the next one is ours. */
+/* Reads the variables of torchrun, which keeps MASTER_PORT for its own store. Banyan uses the next port. */
 static enum banyan_status from_torchrun(struct by_settings *s) {
   const char *address = getenv("MASTER_ADDR"), *port_text = getenv("MASTER_PORT");
   const char *run = getenv("TORCHELASTIC_RUN_ID"), *restarts = getenv("TORCHELASTIC_RESTART_COUNT");
@@ -45,11 +45,11 @@ static enum banyan_status from_torchrun(struct by_settings *s) {
   }
   if (run && is_equal("LOCAL_WORLD_SIZE", "WORLD_SIZE"))
     snprintf(s->local_id, sizeof s->local_id, "torchrun %.100s %ld %.20s", run, port,
-             restarts ? restarts : ""); /* workers that are started again have another key */
+             restarts ? restarts : ""); /* Restarted workers need another key. */
   return BANYAN_OK;
 }
 
-/* srun hands the environment on, so BANYAN_KEY_FILE needs only to be set before it. */
+/* Reads the variables of Slurm. Since srun passes the environment on, it is enough to set BANYAN_KEY_FILE before it. */
 static enum banyan_status from_slurm(struct by_settings *s) {
   const char *list = getenv("SLURM_STEP_NODELIST"), *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID");
   char host[200];
@@ -68,7 +68,8 @@ static bool is_torch(void) {
   return is_set("MASTER_ADDR") && is_set("MASTER_PORT");
 }
 
-/* torchrun itself, which other launchers start on every host: their variables are about it, not about this process. */
+/* Whether torchrun started this process. If another launcher started torchrun on every host, its variables describe
+ * torchrun, not this process. */
 static bool is_torchrun(void) {
   return is_torch() && is_set("TORCHELASTIC_RUN_ID");
 }

@@ -11,7 +11,7 @@
 #include "log.h"
 #include "settings.h"
 
-#define PROCESSES " pid:" /* of an identity: what is before it is the network's */
+#define PROCESSES " pid:" /* In an identity, the text before this names the network. */
 
 static const struct by_field fields[] = {
     BY_FIELD(by_member, kind, BY_FIELD_U32, .max = BY_MEMBER_KINDS - 1),

@@ -1,5 +1,5 @@
-/* Members: what every rank knows of every other one. Made when joining,
- * immutable after that; strings lie in the context's arena. */
+/* Members: what every rank knows of every other one. A member is made when it joins and does not change. Its strings
+ * lie in the job's arena. */
 #ifndef BY_JOB_SETTINGS_MEMBER_H
 #define BY_JOB_SETTINGS_MEMBER_H
 
@@ -16,38 +16,40 @@ enum by_member_kind { BY_MEMBER_RANK, BY_MEMBER_HELPER, BY_MEMBER_SERVER, BY_MEM
 
 struct by_member {
   enum by_member_kind kind;
-  const char *host;             /* name for people and plans */
-  const char *machine;          /* identity: equal if memory can be shared */
-  const char *local;            /* name of its local socket; "" if it takes no shared-memory links */
-  uint32_t pid, cores;          /* cores: of its machine */
-  uint64_t eager_limit, credit; /* of its settings: the same on all ranks, or they do not work together */
-  uint32_t udp_port;            /* where it takes part in trees through switches; 0: it does not */
-  uint32_t mtu; /* of the interface of its first address beyond loopback, of IPv4 if it has one; 0: unknown */
-  struct by_fingerprint fingerprint; /* of the key with which it encrypts; zeros where it does not */
-  const char *handle;                /* by which it is a member of groups that change; "" if it is of none */
+  const char *host;             /* The host's name in messages and plans. */
+  const char *machine;          /* The machine's identity: processes with equal ones can share memory. */
+  const char *local;            /* The name of its local socket; "": it accepts no shared-memory links. */
+  uint32_t pid, cores;          /* The process identifier, and the number of cores of its machine. */
+  uint64_t eager_limit, credit; /* Bytes; settings of the engine that must be equal on all ranks. */
+  uint32_t udp_port;            /* Its UDP port for in-network trees; 0: it takes part in none. */
+  uint32_t
+      mtu; /* Bytes: the MTU of the interface of its first address beyond loopback, preferably of IPv4; 0: unknown. */
+  struct by_fingerprint
+      fingerprint;    /* The fingerprint of the key with which it encrypts; zeros: it does not encrypt. */
+  const char *handle; /* Its handle as a member of elastic groups; "": it has none. */
   uint32_t n_addresses;
-  struct by_address *addresses; /* where it takes links, the best first */
+  struct by_address *addresses; /* The addresses where it accepts links, the best first. */
 };
 
 /* A member as bytes of a control message, and back into `arena`, without those of its addresses that mean nothing on
  * this host. */
 void by_member_write(struct by_writer *writer, const struct by_member *member);
 BANYAN_CHECK enum banyan_status by_member_read(struct by_reader *reader, struct by_arena *arena, struct by_member *out);
-/* The same without the fingerprint, for handles, which have it elsewhere. */
+/* Writes and reads a member without its fingerprint, for handles, which have it elsewhere. */
 void by_member_write_described(struct by_writer *writer, const struct by_member *member);
 BANYAN_CHECK enum banyan_status by_member_read_described(struct by_reader *reader, struct by_arena *arena,
                                                          struct by_member *out);
 
-/* "rank", "helper", "server". */
+/* The name of a kind: "rank", "helper" or "server". */
 const char *by_member_kind_name(enum by_member_kind kind);
 
-/* Its first address of this family that other machines may reach; NULL: it has none. */
+/* The member's first address of this family that other machines may reach; NULL: it has none. */
 const struct by_address *by_member_address(const struct by_member *member, int family);
-/* What it sends to such an address in trees through switches comes from the one where rank 0 has it, which switches are
- * told. Length 0: any will do, as on one machine. */
+/* The source address of what the member sends to `to` in in-network trees: the one that rank 0 gives to switches.
+ * Length 0: any address will do, as on one machine. */
 struct by_address by_member_source(const struct by_member *member, const struct by_address *to);
 
-/* What this process says of itself, but for its kind, addresses and ports; strings in the arena. */
+/* Describes this process, except for its kind, addresses and ports. Strings lie in the arena. */
 BANYAN_CHECK enum banyan_status by_member_describe(const struct by_settings *settings, struct by_arena *arena,
                                                    struct by_member *out);
 /* This machine's identity: boot id and the namespaces of network and processes, which must be the same to share memory

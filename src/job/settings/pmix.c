@@ -27,8 +27,8 @@ struct library {
 };
 
 static bool load(struct library *l) {
-  static const char *const names[] = {"PMIx_Init",   "PMIx_Finalize", "PMIx_Put",
-                                      "PMIx_Commit", "PMIx_Fence_nb", "PMIx_Get"}; /* in the order of the struct */
+  static const char *const names[] = {"PMIx_Init",     "PMIx_Finalize", "PMIx_Put", "PMIx_Commit",
+                                      "PMIx_Fence_nb", "PMIx_Get"}; /* The order is that of struct library. */
   static bool loaded;
   if (!loaded) loaded = !by_library_load("PMIx", "libpmix.so.2", "libpmix2", names, sizeof names / sizeof *names, l);
   return loaded;
@@ -78,9 +78,9 @@ static enum banyan_status await_fence(double seconds) {
   return well ? BANYAN_OK : by_fail(BANYAN_ERR_SYSTEM, "PMIx failed; set BANYAN_ROOT and BANYAN_KEY_FILE instead");
 }
 
-/* Until all ranks have put their values, which come to all with it. */
+/* Waits until all ranks have published their values, and fetches these. */
 static enum banyan_status meet_all(const struct library *l, double seconds) {
-  static pmix_info_t info; /* until the end */
+  static pmix_info_t info; /* PMIx may use it until the process ends. */
   snprintf(info.key, sizeof info.key, "%s", PMIX_COLLECT_DATA);
   info.value.type = PMIX_BOOL;
   info.value.data.flag = true;

@@ -10,7 +10,7 @@
 
 #include "descriptor.h"
 
-static atomic_int jobs; /* of which this process is a member */
+static atomic_int jobs; /* The number of jobs that this process takes part in. */
 
 /* In a container with processes of its own, the path may lead to another file. */
 static bool is_presence(const char *path) {

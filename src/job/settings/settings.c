@@ -269,9 +269,9 @@ static enum banyan_status check_value(const struct setting *s, const struct by_s
 
 /* ---- what is possible */
 
-const char *by_transport_at(int place) {
+const char *by_transport_at(int index) {
   static const char *const names[] = {"auto", "shm", "tcp"};
-  return place >= 0 && place < (int)(sizeof names / sizeof *names) ? names[place] : NULL;
+  return index >= 0 && index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
 }
 
 static enum banyan_status check_congestion(const char *value) {
@@ -383,7 +383,7 @@ enum banyan_status by_settings_find_key(struct by_settings *s) {
     return by_fail(BANYAN_ERR_ARGUMENT,
                    "BANYAN_KEY and BANYAN_KEY_FILE are both set: unset BANYAN_KEY to use the file");
   if (s->key && s->key != s->key_text)
-    snprintf(s->key_text, sizeof s->key_text, "%s", s->key); /* one that is cut is no key */
+    snprintf(s->key_text, sizeof s->key_text, "%s", s->key); /* A truncated key is not accepted as a key. */
   else if (!s->key)
     BY_TRY(by_job_key_read(s->key_file, s->key_text));
   s->key = s->key_text;
@@ -441,7 +441,7 @@ const char *by_settings_suggest(const char *variable) {
   for (int i = 0; i < SETTINGS + ELSEWHERE; i++) {
     names[i] = i < SETTINGS ? table[i].name : known_elsewhere[i - SETTINGS];
     if (!strcmp(names[i], name)) return NULL;
-    names[i] += PREFIX; /* what all have in common makes nothing alike */
+    names[i] += PREFIX; /* The common prefix does not count as similarity. */
   }
   const char *near = by_suggest(name + PREFIX, names, SETTINGS + ELSEWHERE);
   return near ? near - PREFIX : NULL;

@@ -15,7 +15,7 @@
 /* The control tree: which ranks notify each other of what has been submitted. */
 struct by_control_choice {
   enum { BY_CONTROL_AUTO, BY_CONTROL_TREE, BY_CONTROL_RING, BY_CONTROL_STAR } kind;
-  uint32_t fan_out; /* 0: chosen */
+  uint32_t fan_out; /* The maximum number of children in the tree; 0: chosen by the library. */
 };
 
 /* What the administrator of a host allows jobs: a file of lines, of which one that begins with '#' is a comment.
@@ -29,65 +29,67 @@ struct by_control_choice {
 #define BY_POLICY_FILE "/etc/banyan/policy"
 
 struct by_policy {
-  bool encryption_required; /* by either line */
-  bool certified;
+  bool encryption_required; /* Jobs must encrypt; both lines require it. */
+  bool certified;           /* Processes need a statement of their host's agent. */
 };
 
-/* BANYAN_ERR_PARSE names the first line that is not understood: what was forbidden must not be allowed by a slip. */
+/* Parses a policy. BANYAN_ERR_PARSE names the first unknown line, so that a typing error does not lift a restriction.
+ */
 BANYAN_CHECK enum banyan_status by_policy_parse(const char *text, struct by_policy *out);
-/* Without the file nothing is forbidden. BANYAN_ERR_SYSTEM: it is there and cannot be read. */
+/* Reads a policy. Without the file nothing is forbidden. BANYAN_ERR_SYSTEM: it exists and cannot be read. */
 BANYAN_CHECK enum banyan_status by_policy_read(const char *path, struct by_policy *out);
 
 struct by_settings {
-  long rank, size;                   /* -1: unknown */
-  const char *root;                  /* NULL: unknown */
-  const char *key;                   /* NULL: none, or in the file */
-  const char *key_file;              /* NULL: none */
-  const char *identity_file;         /* rank 0's secret, see by_process_identity_derive; NULL: none */
-  const char *encrypt;               /* see by_encryption_of */
-  const char *host;                  /* NULL: the machine's name */
-  const char *transport;             /* auto, shm, tcp */
-  const char *plan;                  /* NULL: chosen by size */
-  const char *timeline;              /* file that rank 0 writes; NULL: none */
-  const char *topology;              /* to plan from at the start; NULL: none */
-  long deterministic;                /* 1: nothing that is measured decides how a job adds */
-  const char *cache;                 /* folder of measured networks, or "off"; NULL: the usual one */
-  const char *planner;               /* settings for that, see by_planner_options_parse; NULL: the usual */
-  const char *switches, *switch_key; /* where switches take requests, and with which secret; NULL: none given */
-  const char *switch_key_file;       /* that the secret is read from; NULL: none */
-  const char *sums;                  /* in switches: fixed, float32 */
-  const char *iface;                 /* see by_interface_list */
-  const char *ports;                 /* "low-high", NULL: any */
-  const char *congestion;            /* NULL: the machine's default; this and the next two: see by_choose */
-  const char *socket_buffer;         /* bytes; 0: the kernel tunes it */
-  const char *connections;           /* of a link, 1 .. BY_LANES */
-  const char *source;                /* where rank and size came from, for messages */
-  char local_id[160];                /* what only this job has, where all its ranks run on this host; "": unknown */
-  bool asks_pmix;                    /* that launcher may offer PMIx, for what is still unknown then */
-  const char *quorum;                /* see by_quorum_rule_parse */
-  double deadline;                   /* seconds */
-  double join_deadline;              /* seconds */
-  double silence;                    /* seconds, BY_SILENCE_MIN .. _MOST */
-  long helpers, servers;             /* how many rank 0 waits for; -1: those that the plan names */
-  double helper_deadline;            /* seconds from when all ranks have joined */
-  char root_text[BANYAN_ROOT_TEXT], key_text[288],
-      switch_key_text[288]; /* where a launcher's values had to be put together */
-  uint64_t eager_limit, credit, chunk, block;
-  uint64_t fusion; /* bytes; 0: none */
-  double stall;    /* seconds; 0: never */
+  long rank, size;                   /* The rank, and the number of ranks; -1: unknown. */
+  const char *root;                  /* The address where the ranks meet; NULL: unknown. */
+  const char *key;                   /* The job's key; NULL: none, or it is in the file. */
+  const char *key_file;              /* The path of the file with the job's key; NULL: none. */
+  const char *identity_file;         /* The path of rank 0's secret, see by_process_identity_derive; NULL: none. */
+  const char *encrypt;               /* Whether to encrypt; see by_encryption_of. */
+  const char *host;                  /* The host's name in plans; NULL: the machine's name. */
+  const char *transport;             /* One of BY_TRANSPORT_CHOICES. */
+  const char *plan;                  /* The plan of all calls; NULL: the library chooses. */
+  const char *timeline;              /* The path of the timeline that rank 0 writes; NULL: none. */
+  const char *topology;              /* The topology from which rank 0 plans at the start; NULL: none. */
+  long deterministic;                /* 1: the order of additions does not depend on measurements. */
+  const char *cache;                 /* The folder of measured networks, or "off"; NULL: the default. */
+  const char *planner;               /* Options of the planner, see by_planner_options_parse; NULL: defaults. */
+  const char *switches, *switch_key; /* The addresses of switches, and the secret for requests; NULL: none. */
+  const char *switch_key_file;       /* The path of the file with that secret; NULL: none. */
+  const char *sums;                  /* The numbers that switches add: "fixed" or "float32". */
+  const char *iface;                 /* The network interfaces to use; see by_interface_list. */
+  const char *ports;                 /* The range of ports, "low-high"; NULL: any. */
+  const char *congestion;            /* Congestion control by peer, see by_choose; NULL: the machine's. */
+  const char *socket_buffer;         /* Bytes by peer, see by_choose; 0: the kernel tunes it. */
+  const char *connections;           /* Connections of a link by peer, 1 .. BY_LANES; see by_choose. */
+  const char *source;                /* The origin of rank and size, for messages. */
+  char local_id[160];   /* A text that identifies this job if all its ranks run on this host; "": unknown. */
+  bool asks_pmix;       /* The launcher may offer PMIx for values that are still unknown. */
+  const char *quorum;   /* The rule for the size of a membership; see by_quorum_rule_parse. */
+  double deadline;      /* The limit of a call, in seconds. */
+  double join_deadline; /* The limit for joining a job, in seconds. */
+  double
+      silence; /* Seconds after which a host that does not answer counts as lost, BY_SILENCE_MIN .. BY_SILENCE_MAX. */
+  long helpers, servers;  /* How many of each rank 0 waits for; -1: those that the plan names. */
+  double helper_deadline; /* How long rank 0 waits for them after all ranks have joined, in seconds. */
+  /* Memory of `root`, `key` and `switch_key` where these are not strings of the environment. */
+  char root_text[BANYAN_ROOT_TEXT], key_text[288], switch_key_text[288];
+  uint64_t eager_limit, credit, chunk, block; /* Bytes; see struct by_engine_options. */
+  uint64_t fusion; /* Bytes up to which small submitted AllReduces are fused; 0: they are not. */
+  double stall;    /* Seconds after which a waiting call is reported; 0: never. */
   struct by_control_choice control;
-  double spin;             /* seconds; negative: chosen */
-  const char *agent;       /* path, or "off"; NULL: the usual one, if it is there */
-  const char *manager;     /* host:port; NULL: none */
-  const char *keys;        /* folder; NULL: the usual one */
-  const char *job;         /* its name for people; NULL: the program's */
-  uint64_t iterations;     /* that it will make in all, 0: not known; under the lock, too */
-  uint64_t end_time;       /* when its launcher ends it at the latest, s since 1970; 0: not known */
-  long accept_helpers;     /* 1: agents may start some */
-  long replace_plan;       /* 1: a manager may replace the plan that the user set */
-  long class_;             /* -1: as an agent or manager decides */
-  struct by_policy policy; /* of this host's administrator */
-  long tos;                /* -1: leave; under the lock of the context once the job runs */
+  double spin;         /* Seconds that a thread polls before it sleeps; negative: chosen by the library. */
+  const char *agent;   /* The path of the agent's socket, or "off"; NULL: the default, if it exists. */
+  const char *manager; /* The manager's address, host:port; NULL: none. */
+  const char *keys;    /* The folder of keys; NULL: the default. */
+  const char *job;     /* The job's name for people; NULL: the program's. */
+  uint64_t iterations; /* The number of iterations of the whole job; 0: unknown. Under the job's lock once it runs. */
+  uint64_t end_time;   /* When the launcher ends the job, in seconds since 1970; 0: unknown. */
+  long accept_helpers; /* 1: agents may start helpers. */
+  long replace_plan;   /* 1: a manager may replace the plan that the user set. */
+  long class_;         /* The priority class; -1: an agent or manager decides. */
+  struct by_policy policy; /* The policy of this host's administrator. */
+  long tos;                /* The IP type of service; -1: unchanged. Under the job's lock once it runs. */
 };
 
 /* Reads the environment: BANYAN_* first, then what torchrun, Slurm, Open MPI
@@ -96,29 +98,30 @@ struct by_settings {
 BANYAN_CHECK enum banyan_status by_settings_read(struct by_settings *out);
 /* The socket of this host's agent; NULL: there is none, or it is not to be used. */
 const char *by_settings_agent(const struct by_settings *settings);
-/* Copies the key into this struct: as it was given, from its file, or as by_local_key_find has it. BANYAN_ERR_ARGUMENT:
+/* Copies the key into this struct: the given one, that of its file, or that of by_local_key_find. BANYAN_ERR_ARGUMENT:
  * both a key and a file are given. */
 BANYAN_CHECK enum banyan_status by_settings_find_key(struct by_settings *settings);
-/* Forgets the key, and overwrites it. */
+/* Overwrites the key, and forgets it. */
 void by_settings_wipe_key(struct by_settings *settings);
-/* Whether the values are possible. by_settings_read calls it. */
+/* Checks the values. by_settings_read calls it. */
 BANYAN_CHECK enum banyan_status by_settings_check(const struct by_settings *settings);
-/* "auto", "tree", "tree:4", "ring" or "star". */
+/* Parses "auto", "tree", "tree:4", "ring" or "star". */
 BANYAN_CHECK enum banyan_status by_control_choice_parse(const char *text, struct by_control_choice *out);
-/* What a variable of the environment, "BANYAN_NAME=value" or its name alone, was meant to be, if it is none of ours
- * but near to one; else NULL. */
+/* The variable whose name is similar to that of an unknown one, given as "BANYAN_NAME=value" or by its name; NULL: the
+ * variable is known, or none is similar. */
 const char *by_settings_suggest(const char *variable);
-/* What to use in place of a variable that earlier versions read, "BANYAN_NAME=value" or its name alone; NULL: there was
- * none of this name, or it is still read. */
+/* What to use in place of a variable that earlier versions read, given as "BANYAN_NAME=value" or by its name; NULL:
+ * none had this name, or it is still read. */
 const char *by_settings_removed(const char *variable);
 /* Logs a warning for each variable that has a suggestion or was removed. */
 void by_settings_warn(void);
-/* Warns if everybody of this user sees the key. */
+/* Warns if other processes of this user can read the key. */
 void by_settings_warn_of_key(const struct by_settings *settings);
-/* What BANYAN_TRANSPORT may be: as choices of an option, and each by its place among them; NULL: there is none. */
+/* The values of BANYAN_TRANSPORT, as choices of an option. */
 #define BY_TRANSPORT_CHOICES "auto|shm|tcp"
-const char *by_transport_at(int place);
-/* The table as text: a line a variable. */
+/* The choice with this index; NULL: there is none. */
+const char *by_transport_at(int index);
+/* Prints the table of variables, one line for each. */
 void by_settings_print(struct by_text *text);
 
 /* ---- values that depend on the peer, such as "reno@127.0.0.0/8,bbr@10.8.0.0/16,cubic": items are looked at in order;
@@ -138,7 +141,7 @@ BANYAN_CHECK enum banyan_status by_choose_check(const char *list, enum banyan_st
 /* Fills rank and size, and root and key where they are not set and can be
  * known, from the variables of Open MPI, MPICH, Slurm or torchrun. */
 BANYAN_CHECK enum banyan_status by_launcher_read(struct by_settings *settings);
-/* When the job ends at the latest, as Slurm says, whichever launcher started this process within its job. */
+/* Fills end_time from Slurm, whichever launcher started this process within a job of Slurm. */
 BANYAN_CHECK enum banyan_status by_launcher_read_end(struct by_settings *settings);
 /* Meets through PMIx, if this process was started under it and libpmix is
  * there: rank 0 chooses a port and a key, the others learn them. Not being
@@ -158,7 +161,7 @@ BANYAN_CHECK enum banyan_status by_slurm_first_host(const char *list, char *out,
  * number is BANYAN_RANK, so a child of a rank counts as the rank. Any thread; errors are ignored. */
 
 #define BY_PRESENCE_VARIABLE "BANYAN_JOINED_FILE"
-#define BY_PRESENCE_NAME "banyan-joined" /* of the memory, for memfd_create */
+#define BY_PRESENCE_NAME "banyan-joined" /* The name of the memory for memfd_create. */
 
 /* Called for each job that this process joins and leaves. */
 void by_presence_join(void);
