@@ -18,7 +18,7 @@ static void remove_at(struct by_byte_ranges *set, uint32_t i) {
 
 bool by_byte_ranges_add(struct by_byte_ranges *set, uint64_t from, uint64_t to) {
   uint32_t i = set->n;
-  while (i && set->ranges[i - 1].from > from) i--; /* the new range belongs before range i */
+  while (i && set->ranges[i - 1].from > from) i--; /* The new range belongs before range i. */
   bool follows = i && set->ranges[i - 1].to == from, precedes = i < set->n && set->ranges[i].from == to;
   if (follows && precedes) {
     set->ranges[i - 1].to = set->ranges[i].to;

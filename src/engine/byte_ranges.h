@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 struct by_byte_range {
-  uint64_t from, to; /* `to` is the first byte behind it */
+  uint64_t from, to; /* The first byte, and the byte behind the last one. */
 };
 
 struct by_byte_ranges {

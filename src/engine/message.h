@@ -34,7 +34,7 @@ struct by_out {
   bool copied;      /* It must not be sent in place either, since its memory is written in this call. */
   const char *base; /* The address of its first byte. */
   uint64_t length, ready;
-  /* progress */
+  /* How far the message has come; all counts are bytes from its beginning. */
   uint64_t sent;
   uint64_t settled;          /* Bytes that no lane needs any more: `sent` less what a lane keeps. */
   uint64_t granted;          /* Bytes that the receiver granted; only eager data may go beyond. */
@@ -58,14 +58,14 @@ struct by_in {
   bool alone; /* Its bytes can be added without waiting for other messages. */
   char *to;   /* Where its first byte is stored. */
   uint64_t length;
-  /* progress */
+  /* How far the message has come; all counts are bytes from its beginning. */
   uint64_t arrived, consumed, granted;
   TAILQ_ENTRY(by_in) notes; /* In the link's list of messages that have to notify their senders. */
   char *stage;              /* A ring of the transfer's `window` bytes; NULL while no bytes wait in it. */
   const char *mapped;
   struct by_byte_ranges ahead; /* Bytes that arrived over another lane before those in front of them. */
   struct by_offer offer;
-  uint8_t source; /* enum by_in_source */
+  uint8_t source; /* A value of enum by_in_source. */
   bool asked, held, noted, send_done, send_refuse, send_grant;
 };
 

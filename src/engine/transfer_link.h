@@ -46,7 +46,7 @@ struct by_end {
   struct by_out *kept;   /* The message whose payload the lane still holds; NULL: none. */
   uint64_t kept_at;      /* The first byte of `kept` that the lane holds. */
   bool leaving, parting; /* leaving: the peer said goodbye; parting: this side did. */
-  uint8_t receiving;     /* enum by_receiving */
+  uint8_t receiving;     /* A value of enum by_receiving. */
   struct by_in *in;
   uint64_t at; /* The next byte of `in`. */
   struct by_stored *filling;
@@ -68,8 +68,8 @@ struct by_transfer_link {
   uint32_t process;
   enum by_link_state state;
   uint32_t n_ends;
-  struct by_lane *lane;                      /* the first one */
-  STAILQ_ENTRY(by_transfer_link) dirty_next; /* in the transfer's list of links with something to send */
+  struct by_lane *lane;                      /* The first of the link's lanes. */
+  STAILQ_ENTRY(by_transfer_link) dirty_next; /* In the transfer's list of links with something to send. */
   bool dirty;
   bool suspected;                       /* The end of the link has been reported. */
   LIST_ENTRY(by_transfer_link) closing; /* In the transfer's list of lost links whose lanes still exist. */

@@ -357,7 +357,7 @@ enum banyan_status by_schedule_compile(const struct by_plan *plan, const struct 
 
 uint32_t by_schedule_part(const struct by_plan *plan, const struct by_class *class_, enum banyan_collective collective,
                           uint64_t bytes) {
-  enum { LARGE = 64 << 10 }; /* the bytes of a block's part in a tree */
+  enum { LARGE = 64 << 10 }; /* Bytes of a block's part in a tree from which on a message of its own costs little. */
   bool sums = by_collective(collective)->blocks && by_collective(collective)->up;
   return sums && bytes / LARGE >= (uint64_t)plan->n_ranks * class_->n_groups ? BY_PART_APART : BY_PART_ALL;
 }

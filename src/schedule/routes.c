@@ -136,26 +136,27 @@ enum { MAX_CANDIDATES = 16 };
 
 /* One piece of the group, and the tree that sums it. */
 struct instance {
-  uint32_t tree;  /* the translation of the template */
-  uint32_t top;   /* the template position of the piece's root */
-  uint32_t owner; /* the vertex that is the root; it may be a twig's child */
+  uint32_t tree;  /* The index of the tree among the rotations of the group's template. */
+  uint32_t top;   /* The template position of the piece's root. */
+  uint32_t owner; /* The vertex that is the piece's root, which may be a twig's child. */
   uint32_t piece;
 };
 
 struct route {
   struct by_compile *compile;
   const struct by_group *group;
-  uint32_t index;      /* the index of the group */
-  uint32_t me;         /* this rank's vertex */
-  uint32_t position;   /* this rank's position; BY_NOWHERE: it is a twig's child */
-  uint32_t *positions; /* the position of each vertex; for a twig's child its parent's; or BY_NOWHERE */
+  uint32_t index;      /* The index of the group in its class. */
+  uint32_t me;         /* This rank's vertex. */
+  uint32_t position;   /* This rank's position; BY_NOWHERE if it is a twig's child. */
+  uint32_t *positions; /* The position of each vertex. A twig's child has its parent's position, or BY_NOWHERE. */
   struct by_tree_view up, down;
   uint32_t *ranks_up,
-      *ranks_down; /* for each position: the ranks in its subtree, including twigs; NULL: all positions are ranks */
-  uint32_t twig_levels;        /* 1 if there are twigs */
-  uint32_t flip_up, flip_down; /* the number of levels for reversed edges */
-  uint32_t down_from;          /* the first level of results */
-  uint32_t down_levels;        /* the number of levels that its tree edges take */
+      /* For each position, the number of ranks in its subtree, including twigs; NULL if all positions are ranks. */
+      *ranks_down;
+  uint32_t twig_levels;        /* The value is 1 if there are twigs, otherwise 0. */
+  uint32_t flip_up, flip_down; /* The number of levels for reversed edges. */
+  uint32_t down_from;          /* The first level of results. */
+  uint32_t down_levels;        /* The number of levels of the down tree's edges. */
   uint32_t n_instances;
   struct instance *instances;
 };

@@ -37,52 +37,55 @@ enum { BY_SCHEDULE_MAX_IN = 64 };
 enum by_buffer { BY_BUFFER_SEND, BY_BUFFER_RECV, BY_BUFFER_TMP, BY_BUFFERS };
 
 enum by_step_kind {
-  BY_STEP_SEND,    /* sends message `tag` to `peer` from buffer `from` */
-  BY_STEP_RECEIVE, /* receives message incoming[in] into buffer `to` */
-  BY_STEP_REDUCE,  /* folds `from` and the messages incoming[in .. in + n_in) into `to` */
-  BY_STEP_COPY,    /* copies `from` to `to` */
+  BY_STEP_SEND,    /* Sends message `tag` to `peer` from buffer `from`. */
+  BY_STEP_RECEIVE, /* Receives message incoming[in] into buffer `to`. */
+  BY_STEP_REDUCE,  /* Reduces `from` and the messages incoming[in .. in + n_in) into `to`. */
+  BY_STEP_COPY,    /* Copies `from` to `to`. */
 };
 
 struct by_step {
-  uint8_t kind, from, to; /* of enum by_step_kind, enum by_buffer */
-  uint8_t divide;         /* REDUCE, COPY: the result is divided by the number of ranks if the operation is average */
-  uint8_t copied;         /* SEND: must end without waiting until the receiver consumes (exchange) */
-  uint16_t own;           /* REDUCE: the index of the own operand in the fold, 0 .. n_in, or BY_NO_OWN */
-  uint16_t level;        /* the largest number of messages in sequence before this one; for display and for the order */
-  uint32_t first, last;  /* pieces of the layout */
-  uint32_t from_first;   /* SEND and COPY: the first piece in `from`; differs from `first` only in alltoall */
-  uint32_t peer, tag;    /* SEND: index into peers, and number of the message to that peer */
-  uint32_t in, n_in;     /* RECEIVE (n_in = 1), REDUCE (at most BY_SCHEDULE_MAX_IN) */
-  uint32_t dep, n_dep;   /* deps[dep .. dep + n_dep): indices of the earlier steps on which it depends */
-  uint32_t next, n_next; /* nexts[next .. next + n_next): the steps that depend on it */
+  uint8_t kind, from, to; /* Values of enum by_step_kind and enum by_buffer. */
+  uint8_t divide;         /* REDUCE and COPY divide the result by the number of ranks if the operation is an average. */
+  uint8_t copied;         /* SEND ends without waiting until the receiver consumes the message, as in an exchange. */
+  uint16_t own;           /* The index of REDUCE's own operand in the fold, 0 .. n_in, or BY_NO_OWN. */
+  /* The largest number of messages in sequence before this one. Determines the order, and is displayed. */
+  uint16_t level;
+  uint32_t first, last;  /* Pieces of the layout. */
+  uint32_t from_first;   /* The first piece in `from` of SEND and COPY. It differs from `first` only in alltoall. */
+  uint32_t peer, tag;    /* The index into peers of SEND, and the number of the message to that peer. */
+  uint32_t in, n_in;     /* The messages of RECEIVE (n_in = 1) and REDUCE (at most BY_SCHEDULE_MAX_IN). */
+  uint32_t dep, n_dep;   /* The earlier steps on which it depends are deps[dep .. dep + n_dep). */
+  uint32_t next, n_next; /* The steps that depend on it are nexts[next .. next + n_next). */
 };
 
 struct by_incoming {
-  uint32_t peer, tag; /* index into peers, and number of the message from that peer */
-  uint32_t step;      /* the step that consumes it */
+  uint32_t peer, tag; /* The index into peers, and the number of the message from that peer. */
+  uint32_t step;      /* The step that consumes the message. */
   uint32_t first, last;
 };
 
 struct by_peer {
-  uint32_t rank;           /* the rank; for a helper the number of its vertex, which is n_ranks or more */
-  uint32_t n_out;          /* the number of messages to it, with tags 0 .. n_out - 1 */
-  uint32_t first_in, n_in; /* messages from it: lookup[first_in + tag] is the index into incoming */
+  uint32_t rank;  /* The peer's rank. A helper has the number of its vertex, which is n_ranks or more. */
+  uint32_t n_out; /* The number of messages to the peer, whose tags are 0 .. n_out - 1. */
+  /* Messages from the peer. Message `tag` has the index lookup[first_in + tag] in incoming. */
+  uint32_t first_in, n_in;
 };
 
 struct by_schedule {
   enum banyan_collective collective;
-  uint32_t n_ranks, rank, root; /* rank: for a helper the number of its vertex */
+  uint32_t n_ranks, rank, root; /* `rank` is a helper's vertex if the schedule is a helper's. */
   uint32_t n_pieces;
-  double *cut;       /* share layout: n_pieces + 1 fractions 0 .. 1 of the whole buffer; NULL: block layout */
-  uint32_t *block;   /* block layout, n_ranks + 1 elements: rank r's block is pieces block[r] .. block[r + 1] - 1 */
-  double *block_cut; /* for each piece: the fraction of its block at which it starts; 0 for the first */
+  double *cut; /* The n_pieces + 1 fractions 0 .. 1 of the whole buffer in a share layout; NULL in a block layout. */
+  /* In a block layout, rank r's block is pieces block[r] .. block[r + 1] - 1. There are n_ranks + 1 elements. */
+  uint32_t *block;
+  double *block_cut; /* The fraction of its block at which each piece starts; 0 for the first piece of a block. */
   uint32_t origin[BY_BUFFERS];
   bool needs_tmp; /* The schedule needs scratch memory for the pieces from origin[BY_BUFFER_TMP] to tmp_last. */
   uint32_t tmp_last;
   uint32_t n_steps, n_incoming, n_peers, n_deps, n_nexts;
-  struct by_step *steps; /* every step after the steps on which it depends */
+  struct by_step *steps; /* Each step follows the steps on which it depends. */
   struct by_incoming *incoming;
-  struct by_peer *peers; /* sorted by rank */
+  struct by_peer *peers; /* Peers sorted by rank. */
   uint32_t *lookup;      /* n_incoming elements */
   uint32_t *deps, *nexts;
   uint32_t plan_version;

@@ -21,39 +21,41 @@
 #define BY_NOWHERE UINT32_MAX
 
 enum by_phase {
-  BY_PHASE_UP,   /* partial sums, which the receiver folds */
-  BY_PHASE_DOWN, /* results, which the receiver stores */
+  BY_PHASE_UP,   /* Partial sums, which the receiver reduces. */
+  BY_PHASE_DOWN, /* Results, which the receiver stores. */
 };
 
 /* A message of this rank; before merging, one piece of it. Level, group and phase are those of the tree's edge, so both
  * ends compute the same. */
 struct by_message {
-  uint32_t peer; /* the rank at the other end */
+  uint32_t peer; /* The rank at the other end. */
   uint32_t first, last;
   uint32_t level;
   uint32_t group;
-  uint32_t place; /* exchange: the sender's digit, which is the order of folding */
+  uint32_t place; /* In an exchange, the sender's digit, which determines the order of the reduction. */
   uint8_t phase;
   bool out, exchange;
-  uint32_t tag, peer_index; /* set by compile.c; the following fields are set by steps.c */
-  uint32_t fold;            /* the level at which it is sent or folded */
-  uint32_t batch;           /* the batch: all messages that one REDUCE folds have the same */
-  uint32_t far;             /* the order within a level */
-  uint32_t incoming;        /* the index into the schedule's `incoming` */
+  uint32_t tag, peer_index; /* The message's number and its peer's index in the schedule, set by compile.c. */
+  uint32_t fold;            /* The level at which the message is sent or reduced, set by steps.c. */
+  /* The number of the batch, set by steps.c. All messages that one REDUCE step consumes have the same. */
+  uint32_t batch;
+  uint32_t far;      /* The order within a level, set by steps.c. */
+  uint32_t incoming; /* The index into the schedule's `incoming`, set by steps.c. */
 };
 
 struct by_compile {
   const struct by_plan *plan;
   const struct by_class *class_;
-  uint32_t part;                /* see by_schedule_compile_part */
-  struct by_schedule *schedule; /* has the collective, root, rank and the layout */
+  uint32_t part;                /* The part of the class that is compiled; by_schedule_compile_part describes it. */
+  struct by_schedule *schedule; /* The schedule, in which collective, root, rank and layout are set. */
   struct by_arena work;
   struct by_message *messages;
   uint32_t n_messages, allocated_messages;
-  uint32_t *base;        /* for each group: its first piece (share layout) */
-  uint32_t *trees;       /* for each group: the number of its pieces (share layout) */
-  uint32_t *placed;      /* for each rank: pieces of its block that have their tree (per-root class) */
-  struct by_step *steps; /* in the work arena */
+  uint32_t *base;  /* The first piece of each group in a share layout. */
+  uint32_t *trees; /* The number of pieces of each group in a share layout. */
+  /* The number of pieces of each rank's block that have their tree, in a class with a tree for each root. */
+  uint32_t *placed;
+  struct by_step *steps; /* Steps in the work arena. */
   uint32_t *deps;
   uint32_t allocated_deps;
   bool failed;
@@ -95,12 +97,12 @@ BANYAN_CHECK enum banyan_status by_steps_build(struct by_compile *compile);
 
 struct by_tree_view {
   uint32_t n, root;
-  uint32_t height;        /* level[root]; every other level is smaller */
-  const uint32_t *parent; /* the parent of each vertex; the root's is itself */
+  uint32_t height;        /* The root's level. Every other level is smaller. */
+  const uint32_t *parent; /* The parent of each vertex; the root is its own parent. */
   uint32_t *first_child; /* n + 1 elements; the children of u: child[first_child[u] .. first_child[u + 1]), ascending */
   uint32_t *child;
-  uint32_t *level;        /* greater than every child's; the message to the parent goes up in this round */
-  uint32_t *enter, *size; /* the subtree of u has the numbers enter[u] .. enter[u] + size[u] - 1 */
+  uint32_t *level;        /* A level greater than every child's. The message to the parent is sent in this round. */
+  uint32_t *enter, *size; /* The subtree of u has the numbers enter[u] .. enter[u] + size[u] - 1. */
 };
 
 /* Makes a view whose levels are heights: 0 at the leaves. False: no memory, or not a tree. */

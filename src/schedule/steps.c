@@ -16,14 +16,14 @@ enum { MAX_WRITERS = 16 };
 struct builder {
   struct by_compile *compile;
   struct by_schedule *schedule;
-  struct by_message **order; /* the messages in the order in which they are sent and consumed */
-  uint32_t *writer;          /* for each piece: the last step of this rank that wrote it, or NO_STEP */
-  uint32_t *left;            /* for each piece: the number of messages still to be folded into it */
-  bool *leaves;              /* for each piece: its sum is sent to another rank, which makes the result */
-  uint32_t *seen;            /* for each step: the last step whose deps contain it */
+  struct by_message **order; /* The messages in the order in which they are sent and consumed. */
+  uint32_t *writer;          /* The last step of this rank that wrote each piece, or NO_STEP. */
+  uint32_t *left;            /* The number of messages still to be reduced into each piece. */
+  bool *leaves;              /* For each piece, whether its sum is sent to another rank, which makes the result. */
+  uint32_t *seen;            /* For each step, the last step whose deps contain it. */
   bool helper;               /* The schedule is a helper's, which has no operand of its own and no caller's buffers. */
-  uint8_t sums;              /* the buffer for partial sums */
-  uint8_t result;            /* the buffer for sums that end here */
+  uint8_t sums;              /* The buffer for partial sums. */
+  uint8_t result;            /* The buffer for results that this rank makes. */
 };
 
 /* Orders messages for folding: those that one REDUCE may fold are adjacent. */

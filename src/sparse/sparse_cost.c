@@ -255,7 +255,7 @@ static double root_rows(const void *of, uint32_t rank) {
   const struct by_sparse_case *case_ = of;
   const struct by_sparse_trees *trees = case_->trees;
   uint32_t low = 0, high = trees->n;
-  while (low < high) { /* trees are in the order of their roots */
+  while (low < high) { /* The trees are sorted by root. */
     uint32_t middle = low + (high - low) / 2;
     if (trees->trees[middle].root < rank)
       low = middle + 1;

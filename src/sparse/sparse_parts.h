@@ -78,7 +78,7 @@ struct by_sparse_exchange {
   struct by_sparse_words words; /* The words of all ranks, and this rank's own. */
   struct by_plan *plan;         /* A new plan from this exchange on; NULL: the plan stays. */
   uint64_t deadline;
-  uint32_t call_number;   /* the number of its first call on the communicator's team */
+  uint32_t call_number;   /* The number of this exchange's first call on the communicator's team. */
   uint64_t number, began; /* Number in the queue, from 1; time at which the words were known. */
   enum banyan_sparse_way way;
   struct by_sparse_union all;

@@ -15,7 +15,7 @@ struct by_sparse_union {
   uint32_t least_rank;          /* The rank that gives least memory. */
   double rows;                  /* Estimated rows of the union. */
   double crowd;                 /* Ranks for each core, on the machine where that is most. */
-  double delay;                 /* seconds to the farthest rank; 0: not known */
+  double delay;                 /* Seconds to the farthest rank; 0 if it is unknown. */
   bool fixed;                   /* On some rank measured times must not influence the method. */
   bool far;                     /* Some rank is not reached through shared memory. */
   uint32_t sampled;

@@ -18,9 +18,9 @@
 #include "topology.h"
 
 struct by_graph_edge {
-  uint32_t a, b;     /* vertices, different; several edges between the same two are allowed */
-  uint32_t first, n; /* its resources: uses[first .. first + n), n >= 1 */
-  double delay;      /* in one direction, in seconds */
+  uint32_t a, b;     /* Different vertices. Several edges may join the same two. */
+  uint32_t first, n; /* The edge's resources are uses[first .. first + n), at least one. */
+  double delay;      /* Seconds in one direction. */
 };
 
 /* The link or node that a resource stands for. Reports and drawings use it to name what limits a plan. */
@@ -36,16 +36,16 @@ struct by_origin {
 /* An edge may list a resource twice and then loads it with twice the rate: a path through a node with a limit uses the
  * limit once for receiving and once for sending. */
 struct by_graph {
-  uint32_t n_terminals; /* vertices 0 .. n_terminals - 1 are in every tree; >= 2 */
+  uint32_t n_terminals; /* The number of terminals, at least 2. Vertices 0 .. n_terminals - 1 are in every tree. */
   uint32_t n_vertices;  /* Vertices from n_terminals on are optional: helpers, and switches that add. */
   uint32_t n_edges, n_resources, n_uses;
   struct by_graph_edge *edges;
-  uint32_t *uses;    /* the resources that edges load; see by_graph_edge.first */
-  double *capacity;  /* of each resource, in bit/s, > 0 */
-  uint32_t *edge_at; /* edges at vertex v: incident[edge_at[v] .. edge_at[v + 1]), ascending */
+  uint32_t *uses;    /* The resources of all edges, to which by_graph_edge.first refers. */
+  double *capacity;  /* The capacity of each resource in bit/s, greater than 0. */
+  uint32_t *edge_at; /* The edges at vertex v are incident[edge_at[v] .. edge_at[v + 1]), ascending. */
   uint32_t *incident;
-  uint32_t *node;               /* the topology's number of each vertex; NULL in graphs that tests make */
-  struct by_origin *origin;     /* what each resource stands for; NULL in graphs that tests make */
+  uint32_t *node;               /* The topology's number of each vertex; NULL in graphs that tests make. */
+  struct by_origin *origin;     /* The link or node of each resource; NULL in graphs that tests make. */
   const atomic_bool *cancelled; /* Borrowed, may be NULL. When it is true, packing ends with BANYAN_ERR_ABORTED. */
   struct by_arena arena;
 };
@@ -58,19 +58,19 @@ static inline enum banyan_status by_graph_check_cancelled(const struct by_graph 
 
 /* A packed tree. */
 struct by_packed {
-  uint32_t n;      /* the number of edges */
-  uint32_t *edges; /* ascending */
-  double rate;     /* bit/s */
+  uint32_t n;      /* The number of edges. */
+  uint32_t *edges; /* The edges' numbers, ascending. */
+  double rate;     /* The tree's rate in bit/s. */
 };
 
 struct by_packing {
   uint32_t n_trees;
-  struct by_packed *trees; /* sorted by rate, largest first */
-  double throughput;       /* the sum of the rates, which the resources permit */
-  double bound;            /* proven upper bound on the throughput of any set of trees in this graph */
-  uint32_t max_trees;      /* the largest permitted number of trees; 0: no limit */
-  double limit;            /* proven upper bound on the throughput of this many trees; INFINITY: not known */
-  double seconds;          /* the time that the method took; 0: not measured */
+  struct by_packed *trees; /* Trees sorted by rate, the largest first. */
+  double throughput;       /* The sum of the rates in bit/s, which the resources permit. */
+  double bound;            /* Proven upper bound in bit/s on the throughput of any set of trees in this graph. */
+  uint32_t max_trees;      /* The largest permitted number of trees; 0 means no limit. */
+  double limit;   /* Proven upper bound in bit/s on the throughput of `max_trees` trees; INFINITY if it is unknown. */
+  double seconds; /* Seconds that the packing method took; 0 if they were not measured. */
   struct by_arena arena;
 };
 
@@ -99,12 +99,12 @@ uint32_t by_graph_find_unreached(const struct by_graph_edge *edges, size_t n_edg
  * recorded and reported by by_graph_finish, so the calls before it need no checking. Not thread-safe. */
 struct by_graph_builder {
   uint32_t n_terminals, n_vertices;
-  size_t n_edges, n_uses, n_resources; /* the number of added elements */
+  size_t n_edges, n_uses, n_resources; /* Numbers of added elements. */
   size_t allocated_edges, allocated_uses, allocated_resources;
   struct by_graph_edge *edges;
   uint32_t *uses;
   double *capacity;
-  enum banyan_status status; /* the first failure: no memory, or more than a graph may hold */
+  enum banyan_status status; /* The first failure: memory is exhausted, or the graph is too large. */
 };
 
 /* Vertices 0 .. n_terminals - 1 are in every tree, those from there to n_vertices are optional. */

@@ -21,7 +21,7 @@
  * time. Memory is bounded. */
 struct by_path_cache {
   struct by_paths paths;
-  struct by_next_hop *hops; /* scratch memory of a search */
+  struct by_next_hop *hops; /* Scratch memory of a search. */
   uint32_t **steps;         /* for each destination: the step by which packets leave each node; NULL: not cached */
   uint32_t *kept;           /* the cached destinations, a ring whose oldest is at `oldest` once it holds `max` */
   uint32_t n, max, oldest;
@@ -43,30 +43,30 @@ bool by_path_cache_find(struct by_path_cache *cache, uint32_t from, uint32_t to,
 /* What one report states of the connections from one host to another, since the report before. */
 struct by_seen_rate {
   double sent;      /* bit/s */
-  double busy;      /* the part of the time in which the network had not taken all that was to be sent */
-  double bandwidth; /* in bit/s while busy; 0: not known, or the network took all that was to be sent */
+  double busy;      /* The part of the time, from 0 to 1, in which the network had not taken all bytes offered to it. */
+  double bandwidth; /* Bit/s while busy; 0 if they are unknown, or the network took all that was offered. */
 };
 
 /* How many reports in a row had some property. */
 struct by_seen_row {
   uint32_t n;
-  double last; /* the time of the last such report */
+  double last; /* The time of the last such report. */
 };
 
 /* A job's connections from one host to another, as last reported. */
 struct by_seen_path {
   LIST_ENTRY(by_seen_path) entry;
   const void *owner;
-  uint32_t from, to; /* nodes */
+  uint32_t from, to; /* Numbers of the nodes at the ends. */
   bool routed;       /* whether the path of packets is known: `steps`, `n_steps` and `trip` are set */
   uint32_t n_steps, *steps;
-  double trip;                  /* the round-trip time over the path, in seconds */
-  double sent, busy, bandwidth; /* as struct by_seen_rate, but including headers */
+  double trip;                  /* The round-trip time over the path in seconds. */
+  double sent, busy, bandwidth; /* Rates including headers, as in struct by_seen_rate. */
   double named, notified;       /* the times of the last report, and of the last one with new values */
   bool news;                    /* The last report has not been evaluated yet. */
-  struct by_seen_row slow;      /* reports in which the whole path was slower than the known rates of its links */
-  struct by_seen_row more;      /* reports in which the path showed more than the estimate of one of its slow links */
-  bool is_slow;                 /* scratch of by_link_seen_tick: the path is considered slow */
+  struct by_seen_row slow;      /* Reports in a row in which the whole path was slower than the known rate. */
+  struct by_seen_row more; /* Reports in a row in which the path showed more than the estimate of one of its links. */
+  bool is_slow;            /* scratch of by_link_seen_tick: the path is considered slow */
 };
 
 /* The paths that one reporter has named. All zero: none. Only link_seen.c changes them. */
@@ -79,7 +79,7 @@ void by_seen_paths_free(struct by_seen_paths *paths);
 struct by_seen_step {
   double stated;    /* the rate that the topology, or whoever knows the cable, states */
   double seen;      /* the estimate that set_rate gave; INFINITY: the stated rate */
-  double carries;   /* the smaller of `stated` and `seen` */
+  double carries;   /* The smaller of `stated` and `seen`, in bit/s. */
   double of_others; /* what others send there whose paths are not reported */
   bool notified;    /* An agent at one of its ends states the rate. */
 };

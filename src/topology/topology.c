@@ -288,11 +288,12 @@ enum banyan_status by_topology_builder_end(struct by_topology_builder *builder, 
 /* The state of an extraction; arrays are indexed by node. */
 struct extraction {
   const struct by_topology *topology;
-  bool *chosen;      /* for each node: it is one of the hosts */
-  uint32_t *links;   /* how many links of each node lead to remaining nodes */
-  uint32_t *through; /* the XOR of these links' numbers: if there is one, its number */
-  uint32_t *number;  /* the number of each node in the part; UINT32_MAX: removed */
-  uint32_t *ends;    /* nodes with one link that are to be removed */
+  bool *chosen;    /* For each node, whether it is one of the hosts. */
+  uint32_t *links; /* For each node, the number of its links to remaining nodes. */
+  /* For each node, the XOR of the numbers of these links. If there is only one, this is its number. */
+  uint32_t *through;
+  uint32_t *number; /* The number of each node in the part; UINT32_MAX if it is removed. */
+  uint32_t *ends;   /* Nodes with one link, which are to be removed. */
 };
 
 static bool is_end(const struct extraction *p, uint32_t node) {

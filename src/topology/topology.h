@@ -17,37 +17,38 @@ enum by_node_kind { BY_NODE_HOST, BY_NODE_SWITCH };
 
 /* A capacity in bit/s, and how much of it others use. */
 struct by_capacity {
-  double all;  /* BY_MIN_RATE .. BY_MAX_RATE; INFINITY: no limit, which only nodes may have */
-  double used; /* 0 .. all */
+  double all;  /* Bit/s from BY_MIN_RATE to BY_MAX_RATE. Nodes may have INFINITY, which means no limit. */
+  double used; /* Bit/s from 0 to `all`. */
 };
 
 struct by_node {
-  const char *name; /* unique in the topology */
+  const char *name; /* A name that is unique in the topology. */
   enum by_node_kind kind;
-  bool takes_part;            /* a host on which ranks run */
-  bool may_help;              /* a host that may add and forward for others */
-  bool aggregates;            /* a switch that can add */
-  uint64_t memory;            /* the bytes of cells that an adding switch can grant; 0: not known */
-  const char *group;          /* the rack, site or zone of the node; "": not known */
-  struct by_capacity out, in; /* limits of all its links together, such as those of its network interface */
-  double x, y;                /* its location: degrees east and north, or coordinates in any plane; NAN: not known */
+  bool takes_part;            /* The node is a host on which ranks run. */
+  bool may_help;              /* The node is a host that may add and forward for others. */
+  bool aggregates;            /* The node is a switch that can add. */
+  uint64_t memory;            /* Bytes of cells that an aggregating switch can grant; 0 if they are unknown. */
+  const char *group;          /* The rack, site or zone of the node; "" if it is unknown. */
+  struct by_capacity out, in; /* Limits of all its links together, such as those of its network interface. */
+  /* The node's location in degrees east and north, or in coordinates of any plane; NAN if it is unknown. */
+  double x, y;
 };
 
-enum { BY_AB, BY_BA }; /* the directions of a link */
+enum { BY_AB, BY_BA }; /* The directions of a link, as indices. */
 
 struct by_link {
-  uint32_t a, b;                  /* nodes, different */
-  struct by_capacity capacity[2]; /* from a to b, and from b to a */
-  double delay;                   /* in one direction, in seconds, 0 .. BY_MAX_DELAY */
-  double loss;                    /* the part of the packets that is lost, 0 .. 1; for the lab and the simulator */
-  bool rough;                     /* The capacity was assumed or measured quickly: the link may carry more. */
-  const char *port[2];            /* the names of the interfaces or ports at a and b; "": not known */
+  uint32_t a, b;                  /* The nodes at the ends, which differ. */
+  struct by_capacity capacity[2]; /* Capacities from a to b, and from b to a. */
+  double delay;                   /* Seconds in one direction, from 0 to BY_MAX_DELAY. */
+  double loss;         /* The part of the packets that is lost, from 0 to 1. Only the lab and the simulator use it. */
+  bool rough;          /* The capacity was assumed or measured quickly: the link may carry more. */
+  const char *port[2]; /* Names of the interfaces or ports at a and b; "" if they are unknown. */
 };
 
 struct by_topology {
-  const char *name; /* "": none */
+  const char *name; /* The topology's name; "" if it has none. */
   uint32_t n_nodes, n_links;
-  struct by_node *nodes; /* in the order of their source, which determines the ranks */
+  struct by_node *nodes; /* Nodes in the order of their source, which determines the ranks. */
   struct by_link *links; /* Several links between the same nodes are allowed. */
   struct by_arena arena;
 };
@@ -56,7 +57,7 @@ struct by_topology {
 enum {
   BY_TOPOLOGY_MAX_NODES = 65536,
   BY_TOPOLOGY_MAX_LINKS = 4 << 20,
-  BY_TOPOLOGY_MAX_NAME = 255, /* bytes of UTF-8 without control characters */
+  BY_TOPOLOGY_MAX_NAME = 255, /* Bytes of UTF-8 without control characters. */
   BY_TOPOLOGY_MAX_FILE = 256 << 20,
 };
 

@@ -10,8 +10,8 @@
 struct by_topology_builder {
   struct by_topology *topology; /* Its nodes and links are in the heap until end moves them into the arena. */
   uint32_t allocated_nodes, allocated_links;
-  struct by_topology_name *names; /* a hash table of the nodes' names */
-  struct by_arena arena;          /* memory of the names' table */
+  struct by_topology_name *names; /* A hash table of the nodes' names. */
+  struct by_arena arena;          /* Memory of the table of names. */
 };
 
 /* The name may be "" or NULL. */

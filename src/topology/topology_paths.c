@@ -57,7 +57,7 @@ struct search {
   uint32_t *heap, *position; /* position: of each node in the heap; UINT32_MAX: not in it */
   uint32_t n;
   uint32_t to;
-  uint32_t *done, n_done; /* nodes whose hops are final */
+  uint32_t *done, n_done; /* Nodes whose hops are final. */
   const bool *wanted;     /* The search ends with the last of these nodes; NULL: when all nodes are reached. */
   uint32_t n_wanted;
 };

@@ -13,19 +13,20 @@
 
 /* An index of a topology's links by node. */
 struct by_paths {
-  const struct by_topology *topology; /* must outlive it */
-  uint32_t *first;                    /* links at node v: links[first[v] .. first[v + 1]), ascending */
-  uint32_t *links, *turn;             /* turn: for each node, which of several equal links packets to it take */
-  uint32_t *bundle;                   /* The first of the links between the same two nodes, for each link. */
+  const struct by_topology *topology; /* The indexed topology, which must outlive the index. */
+  uint32_t *first;                    /* The links at node v are links[first[v] .. first[v + 1]), ascending. */
+  /* `turn` says for each node which of several equal links packets to it take. */
+  uint32_t *links, *turn;
+  uint32_t *bundle; /* The first of the links between the same two nodes, for each link. */
 };
 
 /* The next hop from a node towards a destination. */
 struct by_next_hop {
-  uint32_t link;  /* the link to take; UINT32_MAX: the node is the destination, or has no path to it */
-  uint32_t next;  /* the node at the other end of the link */
-  uint32_t hops;  /* links to the destination; UINT32_MAX: no path */
-  uint32_t hosts; /* hosts between the node and the destination */
-  double delay;   /* in seconds */
+  uint32_t link;  /* The link to take; UINT32_MAX if the node is the destination or has no path to it. */
+  uint32_t next;  /* The node at the other end of the link. */
+  uint32_t hops;  /* Links to the destination; UINT32_MAX if there is no path. */
+  uint32_t hosts; /* Hosts between the node and the destination. */
+  double delay;   /* Seconds to the destination. */
 };
 
 BANYAN_CHECK enum banyan_status by_paths_init(struct by_paths *paths, const struct by_topology *topology);
