@@ -16,7 +16,7 @@ SANITIZED = -Doptimization=1 -Ddebug=true -Dc_args=-g1 -Db_lundef=false
 # Tests compute longer then, and fewer should run at once.
 FEWER = --num-processes $$(($$(nproc) + 1))
 
-.PHONY: build build-asan build-tsan help demo check test hooks bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages install install-python uninstall wheel site deb dist clean
+.PHONY: build build-asan build-tsan help demo check test hooks bench bench-lab bench-collectives bench-switches bench-sparse bench-steps soak fuzz lint test-asan test-tsan test-pytorch test-integrations test-packages test-distributions install install-python uninstall wheel site deb dist clean
 
 build: ## build the command, the library and the tests into build/ (default)
 	@scripts/install-deps build
@@ -31,7 +31,7 @@ demo: ## train on Fashion-MNIST with four ranks
 	@BANYAN=$(BUILD)/banyan examples/demo.sh $(BUILD)
 
 check: ## run the tests that neither wait nor need privileges, with a part of the random cases (2 minutes)
-	@scripts/install-deps build test
+	@scripts/install-deps build check
 	@scripts/configure $(BUILD)
 	@REBUILD=1 BANYAN_TEST_SHARE=7 scripts/run-tests $(BUILD) --suite unit --suite golden --suite fuzz --suite prop --suite sim
 
@@ -169,6 +169,10 @@ dist: ## write an archive of the committed sources and its checksum into build-d
 	@set -e; name=banyan-$$(sed -n "s/.*version: '\([0-9.]*\)',/\1/p" meson.build | head -n 1); \
 	  git archive --prefix=$$name/ HEAD | gzip -n9 >build-dist/$$name.tar.gz; \
 	  cd build-dist && sha256sum $$name.tar.gz | tee $$name.tar.gz.sha256
+
+test-distributions: ## build with all compilers of clean Debian systems and run `make check` there (as root; 2 hours)
+	@scripts/install-deps test-packages
+	@scripts/test-distributions
 
 test-packages: ## install both in clean Debian systems and use them there (as root, after make wheel deb; 20 minutes)
 	@scripts/install-deps test-packages
