@@ -66,7 +66,7 @@ test-pytorch: ## test the Python package with PyTorch 2.13.0 of PyPI (PYTORCH=2.
 	@PYTHON=$(PYTHON) scripts/test-pytorch $(BUILD) $(PYTORCH)
 
 test-integrations: ## test under schedulers and with programs that are installed here, as root (apt-get install slurmd slurmctld munge ...; 2 minutes)
-	@scripts/install-deps build
+	@scripts/install-deps build pytorch
 	@scripts/build $(BUILD)
 	@scripts/test-integrations $(BUILD)
 
@@ -125,7 +125,7 @@ soak: ## kill 1000 members of elastic groups; train 50,000 steps and make 10,000
 	@scripts/install-deps build test demo
 	@scripts/build $(BUILD)
 	@ninja -C $(BUILD) tests/net/sum_calls tests/net/test_job_recovery_soak >/dev/null
-	@$(MAKE) test-pytorch
+	@$(MAKE) test-pytorch test-integrations
 	@scripts/soak-elastic $(BUILD)
 	@if [ "$$(id -u)" = 0 ]; then ninja -C $(BUILD) tests/net/attack tests/net/alter_packets tests/net/forge_fragments tests/net/sum_elastic tests/net/sum_until >/dev/null && \
 	  scripts/soak-attacks $(BUILD); fi

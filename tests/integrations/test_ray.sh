@@ -7,3 +7,4 @@ export BANYAN_TORCH_CACHE=$BANYAN_BUILD/integrations-ray/cache
 "$python" -m banyan.torch
 timeout 120 "$python" "$BANYAN_SOURCE/tests/python/test_arrays.py"
 timeout 300 "$python" "$BANYAN_SOURCE/tests/python/test_ray.py"
+RAY_USAGE_STATS_ENABLED=0 timeout 200 "$python" "$BANYAN_SOURCE/examples/ray/collective.py"
