@@ -150,3 +150,32 @@ open(f"{sys.argv[2]}/texts", "w", encoding="utf-8").write("\n".join(words) + "\n
 EOF
 wants 0 "$BANYAN" topo "$scratch/example.json"
 while read -r word; do wants 0 "$BANYAN" topo "$word"; done <"$scratch/texts"
+
+# Nodes at one place, and those without a place between the same neighbours, are drawn apart, and no name covers another.
+cat >"$scratch/places.json" <<'END'
+{"format": "banyan-topology 1", "nodes": [
+  {"name": "london", "x": -0.1, "y": 51.5}, {"name": "london-two", "x": -0.1, "y": 51.5}, {"name": "paris", "x": 2.3, "y": 48.9},
+  {"name": "vienna", "x": 16.4, "y": 48.2}, {"name": "madrid", "x": -3.7, "y": 40.4}, {"name": "athens", "x": 23.7, "y": 38.0},
+  {"name": "rome", "x": 12.5, "y": 41.9}, {"name": "somewhere"}, {"name": "elsewhere"}],
+ "links": [
+  {"a": "london", "b": "london-two", "capacity": "10g"}, {"a": "london", "b": "paris", "capacity": "10g"},
+  {"a": "paris", "b": "vienna", "capacity": "10g"}, {"a": "paris", "b": "madrid", "capacity": "10g"},
+  {"a": "vienna", "b": "athens", "capacity": "10g"}, {"a": "vienna", "b": "rome", "capacity": "10g"},
+  {"a": "paris", "b": "somewhere", "capacity": "10g"}, {"a": "somewhere", "b": "vienna", "capacity": "10g"},
+  {"a": "paris", "b": "elsewhere", "capacity": "10g"}, {"a": "elsewhere", "b": "vienna", "capacity": "10g"}]}
+END
+wants 0 "$BANYAN" topo "$scratch/places.json" --svg "$scratch/places.svg"
+python3 - "$scratch/places.svg" <<'END' || fail "nodes or names of a drawing hide each other"
+import itertools, math, re, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+nodes = [tuple(map(float, found)) for found in re.findall(r'<circle class="[^"]*" cx="([-\d.]+)" cy="([-\d.]+)" r="([\d.]+)"', text)]
+nodes = [node for node in nodes if node[2] == max(n[2] for n in nodes)]
+assert len(nodes) >= 9, nodes
+for a, b in itertools.combinations(nodes[:9], 2):
+    assert math.dist(a[:2], b[:2]) > a[2], (a, b)
+names = re.findall(r'<text class="n" x="([-\d.]+)" y="([-\d.]+)">([^<]+)</text>', text)
+assert len(names) >= 7, names
+for (x, y, name), (v, w, other) in itertools.combinations(names, 2):
+    apart = abs(float(x) - float(v)) >= 2.5 * (len(name) + len(other)) or abs(float(y) - float(w)) >= 10
+    assert apart, (name, other)
+END

@@ -35,7 +35,7 @@ static void draw(const struct by_plan *plan) {
   require(by_plan_draw(plan, &text) == BANYAN_OK && !text.failed);
   by_text_fini(&text);
   for (uint32_t i = 0; i < plan->n_classes && plan->n_vertices <= MOST_DRAWN; i++) {
-    const struct by_svg_request request = {.path = "/dev/null", .bytes = plan->classes[i].up_to};
+    const struct by_svg_request request = {.path = "/dev/null", .bytes = plan->classes[i].up_to, .tree = -1};
     require(by_plan_write_svg(&request, plan, NULL) == BANYAN_OK);
   }
 }

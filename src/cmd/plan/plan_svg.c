@@ -103,14 +103,17 @@ static void add_group(struct drawn *drawn, const struct by_group *group, uint32_
   if (!same) add_tree(drawn, group, number, group->down, ", down");
 }
 
-static void init_drawing(struct drawn *drawn, const struct by_plan *plan, const struct by_class *class_,
-                         const struct by_topology *topology) {
-  uint32_t n = class_->n_groups < MAX_TREES ? class_->n_groups : MAX_TREES;
+static void init_drawing(struct drawn *drawn, const struct by_svg_request *request, const struct by_plan *plan,
+                         const struct by_class *class_, const struct by_topology *topology) {
+  uint32_t n = request->tree >= 0 ? 1 : class_->n_groups < MAX_TREES ? class_->n_groups : MAX_TREES;
+  uint32_t first = request->tree >= 0 ? (uint32_t)request->tree : 0;
   *drawn = (struct drawn){.list = by_cli_zeroed((size_t)2 * n, sizeof *drawn->list)};
   add_vertices(drawn, plan, topology);
-  for (uint32_t i = 0; i < n; i++) add_group(drawn, &class_->groups[i], i);
-  drawn->trees = (struct by_svg_trees){
-      .vertices = drawn->vertices, .trees = drawn->list, .n = drawn->n, .left_out = class_->n_groups - n};
+  for (uint32_t i = first; i < first + n; i++) add_group(drawn, &class_->groups[i], i);
+  drawn->trees = (struct by_svg_trees){.vertices = drawn->vertices,
+                                       .trees = drawn->list,
+                                       .n = drawn->n,
+                                       .left_out = request->tree >= 0 ? 0 : class_->n_groups - n};
 }
 
 static void fini_drawing(struct drawn *drawn) {
@@ -154,7 +157,12 @@ static enum banyan_status write_trees(const struct by_svg_request *request, cons
 enum banyan_status by_plan_write_svg(const struct by_svg_request *request, const struct by_plan *plan,
                                      const struct by_topology *topology) {
   struct drawn drawn;
-  init_drawing(&drawn, plan, by_plan_class(plan, request->bytes), topology);
+  const struct by_class *class_ = by_plan_class(plan, request->bytes);
+  if (request->tree >= (long)class_->n_groups)
+    return by_fail(BANYAN_ERR_ARGUMENT,
+                   "there is no tree %ld: the plan has %u for buffers of this size, from tree 0 on", request->tree,
+                   class_->n_groups);
+  init_drawing(&drawn, request, plan, class_, topology);
   enum banyan_status status =
       topology ? write_with_network(request, plan, topology, &drawn) : write_trees(request, plan, &drawn);
   fini_drawing(&drawn);

@@ -27,6 +27,7 @@ struct by_svg_request {
   const char *path; /* "-": standard output. */
   uint64_t bytes;   /* Size of the buffer whose trees are drawn. */
   bool dark;        /* See struct by_draw_options. */
+  long tree;        /* Number of the only tree that is drawn; -1: all are. */
 };
 
 /* Draws the plan of a topology over its nodes, with the load of each link; `topology` NULL: only the trees. */

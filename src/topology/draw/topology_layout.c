@@ -47,6 +47,47 @@ static void place_unlocated(const struct by_topology *t, struct by_spot *out, ui
   out[node] = n ? (struct by_spot){sum.x / n, sum.y / n} : out[0];
 }
 
+/* Returns the larger side of the rectangle around all nodes. */
+static double find_extent(const struct by_spot *at, uint32_t n) {
+  struct by_spot low = at[0], high = at[0];
+  for (uint32_t i = 1; i < n; i++) {
+    low = (struct by_spot){fmin(low.x, at[i].x), fmin(low.y, at[i].y)};
+    high = (struct by_spot){fmax(high.x, at[i].x), fmax(high.y, at[i].y)};
+  }
+  return fmax(high.x - low.x, high.y - low.y);
+}
+
+/* Moves two nodes apart if they are closer than `min`. Those at one place go in a direction that depends on their
+ * numbers. Returns whether they were too close. */
+static bool separate_pair(struct by_spot *at, uint32_t i, uint32_t k, double min) {
+  struct by_spot gap = {at[k].x - at[i].x, at[k].y - at[i].y};
+  double far = sqrt(gap.x * gap.x + gap.y * gap.y);
+  if (far >= 0.999 * min) return false;
+  if (far < 1e-6 * min) {
+    gap = (struct by_spot){cos(i + 2.4 * k), sin(i + 2.4 * k)};
+    far = 0;
+  } else {
+    gap = (struct by_spot){gap.x / far, gap.y / far};
+  }
+  double step = (min - far) / 2;
+  at[i] = (struct by_spot){at[i].x - step * gap.x, at[i].y - step * gap.y};
+  at[k] = (struct by_spot){at[k].x + step * gap.x, at[k].y + step * gap.y};
+  return true;
+}
+
+/* Moves nodes apart that would hide each other; others stay where they are. */
+static void spread_nodes(struct by_spot *at, uint32_t n) {
+  enum { MAX_SPREAD = 1024, ROUNDS = 64 };
+  if (n > MAX_SPREAD || n < 2) return;
+  double min = find_extent(at, n) * fmin(0.03, 0.4 / sqrt(n));
+  bool moved = true;
+  for (int round = 0; round < ROUNDS && moved; round++) {
+    moved = false;
+    for (uint32_t i = 0; i < n; i++)
+      for (uint32_t k = i + 1; k < n; k++) moved |= separate_pair(at, i, k, min);
+  }
+}
+
 static bool lay_by_places(const struct by_topology *t, struct by_spot *out) {
   double middle;
   uint32_t known = 0;
@@ -61,6 +102,7 @@ static bool lay_by_places(const struct by_topology *t, struct by_spot *out) {
     if (has_location(&t->nodes[i])) out[i] = (struct by_spot){t->nodes[i].x * stretch, -t->nodes[i].y};
   for (uint32_t i = 0; i < t->n_nodes; i++)
     if (!has_location(&t->nodes[i])) place_unlocated(t, out, i);
+  spread_nodes(out, t->n_nodes);
   return true;
 }
 

@@ -323,17 +323,75 @@ static void add_node_tip(const struct drawing *d, const struct by_node *node) {
   add(d, "</title>");
 }
 
-/* Writes a name below its node, or above it for switches in layers, where links to hosts go down. Names are slanted
- * where hosts are close; where they are closer than the height of letters, some names appear only in tooltips. */
-static void add_label(const struct drawing *d, uint32_t node, uint32_t index) {
+/* A rectangle that a name takes. */
+struct name_box {
+  double left, top, right, bottom;
+};
+
+/* The names written so far. */
+struct labels {
+  struct name_box boxes[MAX_LABELLED_NODES];
+  uint32_t n;
+};
+
+static bool boxes_meet(const struct name_box *a, const struct name_box *b) {
+  return a->left < b->right && b->left < a->right && a->top < b->bottom && b->top < a->bottom;
+}
+
+static bool hides_name(const struct labels *labels, const struct name_box *box) {
+  for (uint32_t i = 0; i < labels->n; i++)
+    if (boxes_meet(box, &labels->boxes[i])) return true;
+  return false;
+}
+
+static bool hides_node(const struct drawing *d, uint32_t node, const struct name_box *box) {
+  for (uint32_t i = 0; i < d->topology->n_nodes; i++) {
+    struct by_spot at = d->spots[i];
+    struct name_box of_node = {at.x - d->radius, at.y - d->radius, at.x + d->radius, at.y + d->radius};
+    if (i != node && boxes_meet(box, &of_node)) return true;
+  }
+  return false;
+}
+
+/* Finds where a name covers no other one, and if possible no node: below its node, above it, or beside it; for switches
+ * in layers only above. *x and *y are the middle of the name's base line. Returns false if there is no such place. */
+static bool find_place(const struct drawing *d, struct labels *labels, uint32_t node, bool above, double *x,
+                       double *y) {
+  struct by_spot at = d->spots[node];
+  double r = d->radius, half = by_svg_width(d->topology->nodes[node].name, MAX_LABEL, 11) / 2;
+  const struct by_spot places[] = {
+      {at.x, at.y + r + 13}, {at.x, at.y - r - 6}, {at.x + r + half + 6, at.y + 4}, {at.x - r - half - 6, at.y + 4}};
+  uint32_t first = above ? 1 : 0, end = above ? 2 : sizeof places / sizeof *places;
+  for (int strict = above ? 0 : 1; strict >= 0; strict--)
+    for (uint32_t i = first; i < end; i++) {
+      struct name_box box = {places[i].x - half, places[i].y - 9, places[i].x + half, places[i].y + 2};
+      bool outside = box.left < 0 || box.right > BY_SVG_WIDTH;
+      if (hides_name(labels, &box) || (strict && (outside || hides_node(d, node, &box)))) continue;
+      labels->boxes[labels->n++] = box;
+      *x = places[i].x;
+      *y = places[i].y;
+      return true;
+    }
+  return false;
+}
+
+/* Writes a name below its node, or above it for switches in layers, where links to hosts go down. Names in rows are
+ * slanted where hosts are close; where they are closer than the height of letters, and where a name would cover
+ * another one, some appear only in tooltips. */
+static void add_label(const struct drawing *d, struct labels *labels, uint32_t node, uint32_t index) {
   struct by_spot at = d->spots[node];
   bool in_layers = d->layout == BY_LAYOUT_LAYERS, above = in_layers && d->topology->nodes[node].kind == BY_NODE_SWITCH;
+  double x, y;
   bool in_row = in_layers && !above && fabs(at.y - d->floor) < 1;
   if (in_row && index % d->each) return;
   if (in_row && d->slanted)
     add(d, "<text class=\"n e\" transform=\"translate(%.1f %.1f) rotate(-60)\">", at.x + 3, at.y + d->radius + 8);
+  else if (in_row)
+    add(d, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">", at.x, at.y + d->radius + 13);
+  else if (find_place(d, labels, node, above, &x, &y))
+    add(d, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">", x, y);
   else
-    add(d, "<text class=\"n\" x=\"%.1f\" y=\"%.1f\">", at.x, at.y + (above ? -d->radius - 6 : d->radius + 13));
+    return;
   by_svg_add_name(d->text, d->topology->nodes[node].name, MAX_LABEL);
   add(d, "</text>");
 }
@@ -347,6 +405,8 @@ static uint32_t get_row_index(const struct drawing *d, uint32_t node) {
 }
 
 static void add_nodes(const struct drawing *d) {
+  struct labels labels;
+  labels.n = 0;
   const struct by_topology *t = d->topology;
   for (uint32_t i = 0; i < t->n_nodes; i++) {
     const struct by_node *node = &t->nodes[i];
@@ -359,7 +419,7 @@ static void add_nodes(const struct drawing *d) {
       add(d, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", get_class(node), at.x, at.y, r);
     add_node_tip(d, node);
     add(d, node->kind == BY_NODE_SWITCH ? "</rect>" : "</circle>");
-    if (t->n_nodes <= MAX_LABELLED_NODES) add_label(d, i, get_row_index(d, i));
+    if (t->n_nodes <= MAX_LABELLED_NODES) add_label(d, &labels, i, get_row_index(d, i));
     add(d, "\n");
   }
 }
