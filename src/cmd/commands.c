@@ -99,6 +99,11 @@ static void print_help(const struct by_command *command) {
   for (const struct by_option *o = command->options; o->name; o++)
     if (o->help) print_option(o);
   for (int i = 0; i < COMMON; i++) print_option(&common_options[i]);
+  if (command->first) printf("\nfirst operand:\n  %s\n", command->first);
+  if (!command->examples) return;
+  printf("\nexamples:\n");
+  for (const char *line = command->examples; *line; line += strcspn(line, "\n") + 1)
+    printf("  %.*s\n", (int)strcspn(line, "\n"), line);
 }
 
 static enum banyan_status store_value(const struct by_option *option, const char *text, void *values) {

@@ -85,6 +85,8 @@ struct by_command {
   const char *usage;               /* Text after the name. */
   const char *about;               /* Paragraphs, in lines of at most 78 columns. */
   const struct by_option *options; /* Ends with a row without name. */
+  const char *first;               /* What the first operand may be, "init|make|show"; NULL: anything. */
+  const char *examples;            /* Command lines, each ended by a newline; NULL: none. */
   int min_operands, max_operands;
   const char *missing;           /* Error if there are fewer operands. */
   const struct by_habit *habits; /* Ends with a row without name; NULL: none. */

@@ -199,6 +199,11 @@ static const struct by_command command = {
              "\n"
              "Returns 0; 1 if something failed, and for `show`, if something expires within 30\n"
              "days or would be rejected.",
+    .first = "init|make|show|renew|revoke|job|rotate",
+    .examples = "banyan keys init\n"
+                "banyan keys make manager m0 --address manager.example\n"
+                "banyan keys make agent h1\n"
+                "banyan keys show\n",
     .options = options,
     .habits = habits,
     .min_operands = 1,

@@ -435,3 +435,10 @@ shows 'no control tree over these hosts keeps the limits in BANYAN_PLANNER: it h
 refuses 2 'queues has no effect on plans of --method cluster' star:4 --method cluster --queues 2
 refuses 2 'adding has no effect on plans of --method cluster' star:4 --method cluster --adding 2
 refuses 2 'server has no effect on plans of --method few' star:4 --server h0
+
+# One tree of several is drawn alone.
+"$BANYAN" plan torus:4x4 --trees 4 --method few --json >"$scratch/several.json" 2>/dev/null
+wants 0 "$BANYAN" plan --file "$scratch/several.json" --svg "$scratch/second.svg" --tree 1
+[ "$(grep -o 'tree [0-9]*: ' "$scratch/second.svg" | sort -u)" = 'tree 1: ' ] || fail "not the second tree alone"
+refuses 2 'there is no tree 99: the plan has' --file "$scratch/several.json" --svg "$scratch/none.svg" --tree 99
+refuses 2 'tree is for drawings' --file "$scratch/several.json" --tree 1

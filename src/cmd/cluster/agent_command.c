@@ -187,6 +187,7 @@ static const struct by_command command = {
              "`banyan agent status` shows the state of this host's agent.\n"
              "\n"
              "Returns 0 when it was terminated by a signal, 1 when it could not start.",
+    .first = "status",
     .options = options,
     .max_operands = 1,
 };

@@ -110,6 +110,7 @@ static const struct by_command command = {
              "\n"
              "Returns 0 when it was terminated by a signal, 1 when it could not start, or\n"
              "when agents contradict TOPOLOGY.",
+    .first = "status",
     .options = options,
     .habits = habits,
     .max_operands = 1,

@@ -80,6 +80,7 @@ static const struct by_command command = {
              "\n"
              "Needs root (CAP_NET_ADMIN, with --xdp CAP_BPF). `banyan status` shows its\n"
              "state.",
+    .first = "status",
     .options = options,
 };
 

@@ -301,6 +301,9 @@ static const struct by_command command = {
              "when they are told to. With --cluster, a manager plans for them.\n"
              "\n"
              "Returns the exit code of the rank that failed first, as `banyan run` does.",
+    .examples = "banyan lab star:4,nic=500m -- banyan bench --sizes 16M\n"
+                "banyan lab net.json --scale 1/100 -n 2 -- python3 train.py\n"
+                "banyan lab star:4 --cluster --job 'a hosts=h0,h1: banyan bench -s 1M'\n",
     .options = options,
     .min_operands = 1,
     .missing = "no topology: give a file, or a text such as star:4",

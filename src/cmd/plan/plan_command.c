@@ -71,6 +71,7 @@ static const struct by_option options[] = {
         "svg", 0, request.svg.path, "FILE",
         "draw the trees, or with --control the control tree, into this\nfile; for a TOPOLOGY also the network with the "
         "plan's load on\neach link; \"-\": standard output"),
+    BY_INT("tree", 0, request.svg.tree, "N", 0, BY_PLAN_MAX_VERTICES, "with --svg: draw only tree N, of several"),
     BY_FLAG("dark", 0, request.svg.dark, "with --svg: light on dark; default: as the viewer is set"),
     BY_FLAG("json", 0, request.json,
             "print the plan, or with --schedule the schedule, as JSON; an\nexplanation is printed on standard error"),
@@ -99,6 +100,10 @@ static const struct by_command command = {
              "see `banyan topo`; its plan is a set of weighted trees for the capacity that\n"
              "its links have left. Without TOPOLOGY, --builtin and --file it is the default\n"
              "plan, which depends on the size of the buffer.",
+    .examples = "banyan plan star:4,nic=1g --explain\n"
+                "banyan plan net.json --trees 4 --json\n"
+                "banyan plan --builtin tree:4 -n 8 --schedule 0\n"
+                "banyan plan clos:racks=2,hosts=4 --svg plan.svg\n",
     .options = options,
     .habits = habits,
     .max_operands = 1,
@@ -193,6 +198,8 @@ static enum banyan_status make_plan(const struct plan_options *asked, const stru
     return by_fail(BANYAN_ERR_ARGUMENT, "TOPOLOGY, --builtin and --file exclude each other: give one");
   if (asked->request.svg.dark && !asked->request.svg.path)
     return by_fail(BANYAN_ERR_ARGUMENT, "--dark is for drawings: give --svg FILE, too");
+  if (asked->request.svg.tree >= 0 && !asked->request.svg.path)
+    return by_fail(BANYAN_ERR_ARGUMENT, "--tree is for drawings: give --svg FILE, too");
   struct by_plan_arguments request = asked->request;
   request.svg.bytes = asked->bytes;
   if (request.topology)
@@ -382,7 +389,7 @@ static bool is_builtin(const char *text) {
 
 int by_cli_plan(int argc, char **argv) {
   struct plan_options asked = {.schedule = NO_RANK, .bytes = 64 << 20};
-  asked.request = (struct by_plan_arguments){.placed = {.max_adding = -1}};
+  asked.request = (struct by_plan_arguments){.placed = {.max_adding = -1}, .svg = {.tree = -1}};
   struct placement placement = {0};
   struct by_operands operands;
   int exit_code = by_options_parse(&command, argc, argv, &asked, &operands);

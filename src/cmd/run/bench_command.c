@@ -452,6 +452,12 @@ static const struct by_command command = {
              "groups` times groups of ranks alone and at once; see their --help.\n"
              "\n"
              "Returns 0 if every call succeeded and no element was wrong.",
+    .first =
+        "allreduce|reduce|broadcast|reduce_scatter|allgather|gather|scatter|alltoall|barrier|sendrecv|groups|sparse",
+    .examples = "banyan bench -n 4\n"
+                "banyan bench allgather -n 4 --sizes 8..64M --transport tcp\n"
+                "banyan bench -n 2 --format nccl-tests -s 8..1M\n"
+                "banyan run -H alpha:1,beta:1 -- banyan bench --plan ring --json\n",
     .options = options,
     .habits = habits,
     .max_operands = 1,

@@ -153,6 +153,10 @@ static const struct by_command command = {
              "--output-files is incomplete, 0 if nothing failed. For elastic jobs: 0 if a\n"
              "process has finished and none failed after that, 75 if all left on request\n"
              "before, else the exit code of the last one that failed.",
+    .examples = "banyan run -n 4 -- ./train --epochs 3\n"
+                "banyan run -H alpha:4,beta:4 -x DATA=/data -- python3 train.py\n"
+                "banyan run -n 4 --min 2 --restarts 8 -- python3 elastic.py\n"
+                "banyan run --slurm --topology net.json -- ./train\n",
     .options = options,
     .habits = habits,
     .min_operands = 1,
