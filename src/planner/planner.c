@@ -11,8 +11,8 @@
 #include "plan_make.h"
 #include "plan_order.h"
 
-/* Another class must be faster by `worth`, otherwise larger buffers' plan is used. Candidates within `nearly` count as
- * equal, and the simpler one is preferred. */
+/* A candidate for smaller buffers must be faster than that for larger ones by the part `worth`. Candidates whose times
+ * differ by at most the part `nearly` count as equal, and the simpler one is preferred. */
 static const double worth = 0.05, nearly = 0.01;
 
 enum { SMALLEST_SHIFT = 3, STEP_SHIFT = 1 };
@@ -47,7 +47,8 @@ static bool is_ever_faster(const struct by_candidate *a, const struct by_candida
   return false;
 }
 
-/* If one of the last two candidates, which differ only in the order of ranks, is never faster, it is removed. */
+/* Compares the last two candidates, which differ only in the order of ranks. If one of them is never faster than the
+ * other, removes it. */
 static void drop_slower_candidate(struct by_weighed *weighed) {
   struct by_candidate *last = &weighed->candidates[weighed->n - 1], *before = last - 1;
   if (is_ever_faster(last, before)) {
@@ -61,11 +62,12 @@ static void drop_slower_candidate(struct by_weighed *weighed) {
   weighed->n--;
 }
 
-/* Returns the first of the nearly fastest candidates with the fewest groups: a ring has one.
+/* Returns the candidate with the fewest groups among those that are nearly as fast as the fastest; of equal ones the
+ * first.
  *
- * Between two hosts a tree answers over the link on which it sends. Grants wait there behind its data, which
- * predictions do not model: 16 MiB at 250 Mbit/s took 564 to 803 ms along one tree, and 563 by halving, which the job
- * has built in. */
+ * Between two hosts, halving is preferred: a tree sends its results over the link on which it also sends data. Grants
+ * wait behind this data, which predictions do not model: 16 MiB at 250 Mbit/s took 564 to 803 ms along one tree, and
+ * 563 ms by halving, which every job has built in. */
 static uint32_t find_fastest(const struct by_weighed *weighed, uint32_t size) {
   double min = INFINITY;
   uint32_t best = UINT32_MAX, groups = UINT32_MAX;
@@ -81,7 +83,7 @@ static uint32_t find_fastest(const struct by_weighed *weighed, uint32_t size) {
   return best;
 }
 
-/* Returns whether calls of a size are known: calls larger than the previous size. */
+/* Returns whether there are known calls that are larger than the previous size and at most as large as this one. */
 static bool is_called(const uint64_t *calls, uint32_t size) {
   uint32_t log2 = SMALLEST_SHIFT + STEP_SHIFT * size;
   bool called = !calls || calls[log2] || calls[log2 - STEP_SHIFT];
@@ -90,9 +92,9 @@ static bool is_called(const uint64_t *calls, uint32_t size) {
   return called;
 }
 
-/* Chooses a candidate for every size, from the largest down: for the largest the fastest, or the first candidate unless
- * `any_for_largest`; then another one where it is clearly faster, so that classes are few. Among nearly equal ones that
- * with the fewest groups is taken, then the first. Sizes without calls use the same as their neighbours. */
+/* Chooses a candidate for every size, from the largest down. The largest size gets the fastest candidate, or the first
+ * one unless `any_for_largest`. A smaller size gets another candidate only if that is clearly faster, so that there are
+ * few classes. Sizes without calls use the candidate of their neighbours. */
 static void choose_candidates(struct by_weighed *weighed, bool any_for_largest, const uint64_t *calls) {
   const struct by_candidate *all = weighed->candidates;
   uint32_t now = any_for_largest ? find_fastest(weighed, BY_WEIGH_SIZES - 1) : 0, largest = BY_WEIGH_SIZES;
@@ -106,7 +108,7 @@ static void choose_candidates(struct by_weighed *weighed, bool any_for_largest, 
   for (uint32_t size = largest; size < BY_WEIGH_SIZES; size++) weighed->used[size] = weighed->used[largest - 1];
 }
 
-/* Makes the plan of the choices; adjacent sizes with the same choice are one class. */
+/* Makes the plan of the choices. Adjacent sizes with the same choice are one class. */
 static enum banyan_status combine_choices(const struct by_weighed *weighed, const char *name, struct by_plan **out) {
   struct by_plan_part parts[BY_WEIGH_SIZES] = {{0}};
   uint32_t n = 0;
@@ -120,16 +122,17 @@ static enum banyan_status combine_choices(const struct by_weighed *weighed, cons
 
 /* --- Candidates beside the packed trees: a low tree, rings and other built-ins in a good order. --- */
 
-/* With more searches times links, only candidates of adjacent hosts are weighed. */
+/* If the number of ranks times that of edges exceeds MAX_WORK, only low trees and rings are considered. Orders as given
+ * are considered for at most MAX_GIVEN_ORDER ranks. */
 enum { MAX_WORK = 1 << 18, MAX_GIVEN_ORDER = 64 };
 
 struct weighing {
   const struct by_topology *topology;
   const struct by_planner_options *options;
   struct by_planned *planned;
-  const struct by_plan *names; /* a plan over the ranks, which gives their names */
-  uint32_t n;                  /* the number of ranks */
-  uint32_t *order, *other;     /* the good order, and scratch memory for orders derived from it */
+  const struct by_plan *names; /* A plan over the ranks, which has their names. */
+  uint32_t n;                  /* The number of ranks. */
+  uint32_t *order, *other;     /* The good order of ranks, and scratch memory for orders derived from it. */
 };
 
 /* --- A low tree. --- */
@@ -160,8 +163,8 @@ static enum banyan_status add_builtin(struct weighing *w, const char *name, cons
   return status == BANYAN_OK ? add_plan(w, what, ordered) : status;
 }
 
-/* Adds a built-in in the good order, and in the given order of ranks if that differs: what is good for a ring need not
- * be good for all. */
+/* Adds a built-in plan in the good order of ranks, and in the given order if that differs: an order that is good for a
+ * ring need not be good for all plans. */
 static enum banyan_status add_in_orders(struct weighing *w, const char *name, const char *what) {
   uint32_t before = w->planned->weighed.n;
   bool given = true;
@@ -178,7 +181,8 @@ static enum banyan_status add_in_orders(struct weighing *w, const char *name, co
   return BANYAN_OK;
 }
 
-/* Reverses the bits of positions: in halving the most distant positions exchange most, so these become adjacent. */
+/* Reverses the bits of positions: in halving the most distant positions exchange most data, so these become
+ * adjacent. */
 static void reverse_bits(const struct weighing *w) {
   uint32_t bits = 0;
   while (1u << bits < w->n) bits++;
@@ -189,8 +193,8 @@ static void reverse_bits(const struct weighing *w) {
   }
 }
 
-/* Orders hosts by rack, racks in the order of their first hosts. Returns the number of hosts in each rack; 0: unequal
- * numbers, or a single rack. */
+/* Orders hosts by rack, racks in the order of their first hosts. Returns the number of hosts in each rack; 0: the
+ * numbers differ, or there is a single rack. */
 static uint32_t gather_racks(const struct weighing *w) {
   const struct by_node *nodes = w->topology->nodes;
   const uint32_t *node = w->planned->graph->node;
@@ -257,7 +261,7 @@ static enum banyan_status add_builtins_and_trees(struct weighing *w) {
   return add_few_steps(w);
 }
 
-/* Adds all other candidates to the first one, the packed trees. */
+/* Adds all candidates but the first one, which has the packed trees. */
 static enum banyan_status add_other_candidates(struct by_planned *planned, const struct by_topology *topology,
                                                const struct by_planner_options *options) {
   struct weighing w = {.topology = topology, .options = options, .planned = planned};
@@ -272,11 +276,11 @@ static enum banyan_status add_other_candidates(struct by_planned *planned, const
 }
 
 enum { FEW_TREES = 8, EXACT_VERTICES = 200, EXACT_RESOURCES = 600 };
-/* the part of the bound above which no more throughput is searched for */
+/* The part of the bound above which no more throughput is searched for. */
 static const double enough = 0.99;
-/* Bounds for few trees: a first one, quick and often as good as exact, and one for the case that trees do not reach it.
- */
-static const struct by_weights_options roughly = {.goal = 0.97, .max_trees = 1000}, closely = {.goal = 0.991};
+/* The two bounds for few trees: a first one that is quick and often as good as the exact one, and a closer one for
+ * trees that do not reach it. */
+static const struct by_weights_options quick_bound = {.goal = 0.97, .max_trees = 1000}, close_bound = {.goal = 0.991};
 
 struct by_planner_options by_planner_defaults(void) {
   const struct by_embed_options cluster = by_embed_defaults();
@@ -291,7 +295,7 @@ struct by_planner_options by_planner_defaults(void) {
                                      .rates = by_cost_defaults()};
 }
 
-/* Column generation repeatedly solves a program with a row for each resource. */
+/* Returns whether column generation is affordable: it repeatedly solves a program with a row for each resource. */
 static bool is_small(const struct by_graph *graph) {
   return graph->n_vertices <= EXACT_VERTICES && graph->n_resources <= EXACT_RESOURCES;
 }
@@ -306,16 +310,16 @@ static enum banyan_status bound_by_weights(const struct by_graph *graph, const s
 }
 
 static enum banyan_status tighten_bound(void *graph, double *bound) {
-  return bound_by_weights(graph, &closely, bound);
+  return bound_by_weights(graph, &close_bound, bound);
 }
 
-/* Computes a first bound. With optional vertices, bounds by weights stay loose, and column generation finds the best.
- */
+/* Computes a first bound. With optional vertices, bounds by weights remain loose; column generation finds the best
+ * bound. */
 static enum banyan_status compute_first_bound(struct by_graph *graph, struct by_few_options *few) {
   few->context = graph;
   if (graph->n_vertices == graph->n_terminals) {
     few->tighten = tighten_bound;
-    return bound_by_weights(graph, &roughly, &few->bound);
+    return bound_by_weights(graph, &quick_bound, &few->bound);
   }
   if (!is_small(graph)) return tighten_bound(graph, &few->bound);
   struct by_packing *largest;
@@ -325,7 +329,7 @@ static enum banyan_status compute_first_bound(struct by_graph *graph, struct by_
   return BANYAN_OK;
 }
 
-/* Packs few trees; bound = INFINITY: not known yet. */
+/* Packs few trees. INFINITY as bound: it is not known yet. */
 static enum banyan_status pack_few(struct by_graph *graph, const struct by_planner_options *o, double bound,
                                    struct by_packing **out) {
   struct by_few_options few = by_few_defaults();
@@ -334,7 +338,7 @@ static enum banyan_status pack_few(struct by_graph *graph, const struct by_plann
   few.max_height = o->max_height;
   few.tolerance = o->tolerance;
   if (isnan(o->tolerance))
-    few.tolerance = o->max_trees > FEW_TREES ? 0.01 : 0.05; /* Many trees are asked for to get throughput. */
+    few.tolerance = o->max_trees > FEW_TREES ? 0.01 : 0.05; /* Users who allow many trees want throughput. */
   few.min_rate = o->min_rate;
   few.seed = o->seed;
   few.bound = bound;
@@ -342,7 +346,7 @@ static enum banyan_status pack_few(struct by_graph *graph, const struct by_plann
   return by_pack_few(graph, &few, out);
 }
 
-/* Packs by weights at most as many trees as a plan may have. */
+/* Packs by weights, with at most as many trees as a plan may have. */
 static enum banyan_status pack_weights(const struct by_graph *graph, struct by_packing **out) {
   static const struct by_weights_options fewer = {.max_trees = BY_PLAN_MAX_GROUPS};
   struct by_packing *packing;
@@ -375,7 +379,7 @@ static enum banyan_status add_trees(struct by_planned *p, const struct by_topolo
   return add_candidate(&p->weighed, what, plan, topology, &o->rates);
 }
 
-/* Adds trees of any height, since the throughput that was given up for less height may be worth more. */
+/* Adds trees of any height, since more throughput may outweigh less height. */
 static enum banyan_status add_higher_trees(struct by_planned *p, const struct by_topology *topology,
                                            const struct by_planner_options *o) {
   struct by_planner_options higher = *o;
@@ -390,7 +394,7 @@ static enum banyan_status add_higher_trees(struct by_planned *p, const struct by
 }
 
 /* Sets the rates of a plan. The bound is that of all trees, even if the plan is a single tree, which was packed with a
- * bound of its own. A plan that was weighed by its rate gets that rate. */
+ * bound of its own. A plan without rates of its own gets the rate of its candidate. */
 static void add_facts(struct by_plan *plan, const struct by_candidate *used, double bound) {
   const struct by_class *class_ = &plan->classes[plan->n_classes - 1];
   bool packed = plan->facts.throughput > 0;
@@ -436,7 +440,7 @@ static enum banyan_status add_embedding(struct by_planned *p, const struct by_to
   return add_candidate(&p->weighed, what, plan, topology, &o->rates);
 }
 
-/* If in-network trees are used, adds the best plan without them: for medium sizes it may be faster. */
+/* If in-network trees are used, adds the best plan without them, which may be faster for medium sizes. */
 static enum banyan_status add_embedding_of_hosts(struct by_planned *p, const struct by_topology *topology,
                                                  const struct by_planner_options *o) {
   struct by_embed_options options = embed_options(o);
@@ -490,7 +494,7 @@ static enum banyan_status weigh_candidates(const char *name, struct by_planned *
   return others ? add_own_classes(p, topology, o) : BANYAN_OK;
 }
 
-/* Adds a control tree. A plan without one is useful, too. */
+/* Adds a control tree. If none can be made, the plan stays without one. */
 static enum banyan_status add_control(struct by_planned *p, const struct by_topology *topology,
                                       const struct by_planner_options *o) {
   const struct by_control_options options = {.participants = o->choice.participants,
@@ -528,4 +532,75 @@ void by_planned_fini(struct by_planned *planned) {
   by_control_fini(&planned->control);
   for (uint32_t i = 0; i < planned->weighed.n; i++) by_plan_destroy(planned->weighed.candidates[i].plan);
   *planned = (struct by_planned){0};
+}
+
+/* --- The plan of the second-best candidates, since predictions are inaccurate by some percent. --- */
+
+/* Returns the fastest candidate for a size whose plan differs from the chosen one. Returns the chosen candidate if none
+ * is predicted to take at most `within` times as long. */
+static uint32_t find_other_candidate(const struct by_weighed *weighed, uint32_t size, double within) {
+  uint32_t chosen = weighed->used[size], best = chosen;
+  for (uint32_t i = 0; i < weighed->n; i++) {
+    const struct by_candidate *candidate = &weighed->candidates[i];
+    if (candidate->seconds[size] > within * weighed->candidates[chosen].seconds[size] ||
+        candidate->plan->version == weighed->candidates[chosen].plan->version)
+      continue;
+    if (best == chosen || candidate->seconds[size] < weighed->candidates[best].seconds[size]) best = i;
+  }
+  return best;
+}
+
+static enum banyan_status copy_own_classes(void *context, struct by_plan *made, struct by_class *own) {
+  const struct by_plan *from = *(const struct by_plan **)context;
+  for (uint32_t i = 0; i < from->n_own; i++) {
+    const struct by_class *class_ = &from->classes[from->n_classes + i];
+    own[i] = *class_;
+    BY_TRY(by_plan_add_groups(made, &own[i], class_->n_groups));
+    for (uint32_t g = 0; g < class_->n_groups; g++)
+      BY_TRY(by_group_copy(made, &own[i].groups[g], &class_->groups[g], NULL, NULL));
+  }
+  return BANYAN_OK;
+}
+
+/* Joins the plans of all sizes, and adds the own classes, control tree and origin of the chosen plan. */
+static enum banyan_status join_parts(const struct by_plan *chosen, const struct by_plan_part *parts, uint32_t n,
+                                     struct by_plan **out) {
+  struct by_plan *joined, *whole;
+  BY_TRY(by_plan_join(chosen->name, parts, n, &joined));
+  enum banyan_status status = BANYAN_OK;
+  if (chosen->n_own) {
+    status = by_plan_extend(joined, chosen->n_own, copy_own_classes, &chosen, &whole);
+    by_plan_destroy(joined);
+    BY_TRY(status);
+    joined = whole;
+  }
+  if (chosen->control.parent) status = by_plan_set_control(joined, &chosen->control);
+  joined->origin = chosen->origin;
+  if (status == BANYAN_OK)
+    *out = joined;
+  else
+    by_plan_destroy(joined);
+  return status;
+}
+
+enum banyan_status by_planner_find_alternative(const struct by_planned *planned, double within, struct by_plan **out) {
+  const struct by_weighed *weighed = &planned->weighed;
+  const struct by_candidate *candidate = NULL;
+  struct by_plan_part parts[BY_WEIGH_SIZES];
+  uint32_t n = 0, others = 0, last = UINT32_MAX;
+  *out = NULL;
+  for (uint32_t i = 0; i < BY_WEIGH_SIZES; i++) {
+    uint32_t other = find_other_candidate(weighed, i, within);
+    others += other != weighed->used[i];
+    candidate = &weighed->candidates[other];
+    n += other != last;
+    parts[n - 1] = (struct by_plan_part){.plan = candidate->plan, .up_to = weighed->sizes[i]};
+    last = other;
+  }
+  if (!others) return BANYAN_OK;
+  BY_TRY(join_parts(planned->plan, parts, n, out));
+  double bound = planned->plan->facts.bound;
+  (*out)->facts = (struct by_plan_facts){.throughput = fmin(candidate->rate, bound), .bound = bound};
+  if (bound > 0) (*out)->facts.ratio = (*out)->facts.throughput / bound;
+  return BANYAN_OK;
 }

@@ -66,9 +66,13 @@ static inline double by_residual(struct by_capacity capacity) {
   double left = capacity.all - capacity.used;
   return left >= BY_MIN_RATE ? left : 0;
 }
+/* Returns the direction of packets that leave `from` over the link: BY_AB or BY_BA. */
+static inline uint8_t by_link_direction(const struct by_link *link, uint32_t from) {
+  return from == link->a ? BY_AB : BY_BA;
+}
 /* Whether packets can leave `from` over the link. */
 static inline bool by_link_carries(const struct by_link *link, uint32_t from) {
-  return by_residual(link->capacity[from == link->a ? BY_AB : BY_BA]) > 0;
+  return by_residual(link->capacity[by_link_direction(link, from)]) > 0;
 }
 /* Whether packets can pass the link in both directions. */
 static inline bool by_link_carries_both(const struct by_link *link) {

@@ -1,4 +1,4 @@
-/* Finds the bound of a collective by maximum flows, and explains it. */
+/* Finds the bound of a collective by maximum flows, computes rates along the paths of packets, and explains bounds. */
 #include "collective_bound.h"
 
 #include <math.h>
@@ -7,17 +7,18 @@
 #include "collective.h"
 #include "json_doc.h"
 #include "text.h"
+#include "topology_paths.h"
 
 /* --- Maximum flows and minimum cuts in directed networks. --- */
 
 struct flow_network {
-  uint32_t n_vertices, n_arcs; /* n_arcs: arcs added so far */
-  double *capacity;            /* of each arc, >= 0 and finite; may be set between runs */
-  /* Arc a is directed arc 2a; 2a + 1 is its reverse, which a flow opens. */
-  uint32_t *head;            /* of each directed arc: the vertex at its end */
-  double *left;              /* of each directed arc: its residual capacity */
-  uint32_t *first, *leaving; /* directed arcs that leave vertex v: leaving[first[v] .. first[v + 1]) */
-  uint32_t *level;           /* of each vertex in the last search; UINT32_MAX: not reached */
+  uint32_t n_vertices, n_arcs; /* The number of vertices, and of arcs added so far. */
+  double *capacity;            /* The capacity of each arc, >= 0 and finite. It may be set between runs. */
+  /* Arc a is the directed arc 2a. Its reverse is 2a + 1, which a flow opens. */
+  uint32_t *head;            /* The vertex at the end of each directed arc. */
+  double *left;              /* The residual capacity of each directed arc. */
+  uint32_t *first, *leaving; /* The directed arcs that leave vertex v are leaving[first[v] .. first[v + 1]). */
+  uint32_t *level;           /* The level of each vertex in the last search; UINT32_MAX: not reached. */
   uint32_t *next, *queue, *path;
   struct by_arena arena;
 };
@@ -40,7 +41,7 @@ static enum banyan_status init_flow(struct flow_network *flow, uint32_t n_vertic
   return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for flows between %u vertices", n_vertices);
 }
 
-/* Adds an arc between vertices that differ, at most max_arcs in all. Returns its number: 0, 1, ... */
+/* Adds an arc between vertices that differ; at most max_arcs arcs. Returns its number: 0, 1, ... */
 static uint32_t add_flow_arc(struct flow_network *flow, uint32_t from, uint32_t to, double capacity) {
   size_t arc = flow->n_arcs++;
   flow->capacity[arc] = capacity;
@@ -82,7 +83,7 @@ static void find_levels(struct flow_network *flow, uint32_t from) {
   }
 }
 
-/* Returns the next arc from v to the level below, or NONE. */
+/* Returns the next arc from v to the level below; NONE: there is none. */
 static uint32_t find_next_down(struct flow_network *flow, uint32_t v) {
   for (; flow->next[v] < flow->first[v + 1]; flow->next[v]++) {
     uint32_t d = flow->leaving[flow->next[v]];
@@ -91,8 +92,8 @@ static uint32_t find_next_down(struct flow_network *flow, uint32_t v) {
   return NONE;
 }
 
-/* Fills a path up to the residual capacity of its narrowest arc, which has exactly 0 left then. Returns the index of
- * that arc in the path. */
+/* Fills a path up to the residual capacity of its narrowest arc, which becomes exactly 0. Returns the index of that arc
+ * in the path. */
 static uint32_t fill_path(struct flow_network *flow, uint32_t length, double *total) {
   uint32_t narrow = 0;
   for (uint32_t i = 1; i < length; i++)
@@ -106,8 +107,8 @@ static uint32_t fill_path(struct flow_network *flow, uint32_t length, double *to
   return narrow;
 }
 
-/* Sends all that fits down the levels, and returns how much. Depth first without recursion, since paths may be as long
- * as the network. */
+/* Sends as much as possible down the levels, and returns the amount. It searches depth first without recursion, since
+ * paths may be as long as the network. */
 static double fill_levels(struct flow_network *flow, uint32_t from, uint32_t to) {
   double total = 0;
   uint32_t v = from, length = 0;
@@ -129,7 +130,7 @@ static double fill_levels(struct flow_network *flow, uint32_t from, uint32_t to)
   }
 }
 
-/* Returns the value of a maximum flow (Dinic 1970). Cost: vertices^2 x arcs at most, in practice some searches over all
+/* Returns the value of a maximum flow (Dinic 1970). Cost: at most vertices^2 * arcs, in practice some searches over all
  * arcs. */
 static double run_flow(struct flow_network *flow, uint32_t from, uint32_t to) {
   double total = 0;
@@ -155,23 +156,23 @@ static bool is_inside(const struct flow_network *flow, uint32_t vertex) {
  * host's part at the rate of the best cut so far. If not all of it arrives, the flow's minimum cut is better
  * (Dinkelbach 1967), and the search is repeated until all arrives. */
 
-/* Parts of a flow and of a rate that count as all. The rate of a cut is computed from its capacities, so rounding of
- * flows does not falsify a bound. */
+/* The part of a flow or of a rate that counts as all of it. The rate of a cut is computed from its capacities, so
+ * rounding of flows does not falsify a bound. */
 static const double all = 1 - 1e-12;
 
-/* A node is three vertices: what it receives enters one, what it sends leaves another, and its limits are arcs between
- * them. Nodes without a limit are one vertex. */
+/* The state of the search. A node is three vertices: what it receives enters one, what it sends leaves another, and its
+ * limits are arcs between them. Nodes without a limit are one vertex. */
 struct cuts {
   const struct by_topology *topology;
   const struct by_bound_request *request;
-  bool reversed; /* data flows against the arcs, which lead from the result to its terms */
+  bool reversed; /* Data flows against the arcs, which lead from the result to its terms. */
   struct flow_network flow;
-  struct by_bound_limit *limits; /* of each arc that is not from the source */
+  struct by_bound_limit *limits; /* The limit of each arc that is not from the source. */
   uint32_t n_limits;
-  double *part;           /* of each host */
-  uint32_t *of_host;      /* for each host: the arc from the source */
-  bool *inside, *best;    /* for each vertex: it is inside the present cut, or the best one */
-  double rate, best_part; /* of the best cut */
+  double *part;           /* The part of the buffer that each host owns. */
+  uint32_t *of_host;      /* The arc from the source to each host. */
+  bool *inside, *best;    /* Whether each vertex is inside the present cut, and inside the best one. */
+  double rate, best_part; /* The rate of the best cut in bit/s, and the part of the buffer that crosses it. */
 };
 
 static uint32_t get_sending_vertex(const struct cuts *cuts, uint32_t node) {
@@ -239,7 +240,7 @@ static void fill_parts(struct cuts *cuts) {
   const struct by_collective *collective = by_collective(request->collective);
   double sum = 0;
   for (uint32_t h = 0; h < request->n_hosts; h++) {
-    if (!collective->blocks) /* The root owns all of it. */
+    if (!collective->blocks) /* The root owns the whole buffer. */
       cuts->part[h] = h == request->root;
     else
       cuts->part[h] = request->blocks ? request->blocks[h] : 1;
@@ -270,7 +271,7 @@ static void find_cut_for_host(struct cuts *cuts, uint32_t host) {
   memset(cuts->inside, true, get_source(cuts) + 1);
   cuts->inside[hosts[host]] = false;
   (void)keep_if_better(cuts);
-  if (isinf(cuts->rate)) return; /* Nobody else owns anything. */
+  if (isinf(cuts->rate)) return; /* No other host owns anything. */
   for (;;) {
     double wanted = 0;
     for (uint32_t h = 0; h < cuts->request->n_hosts; h++) {
@@ -293,7 +294,7 @@ static enum banyan_status fill_result(const struct cuts *cuts, struct by_collect
   out->part = cuts->best_part;
   if (isinf(cuts->rate)) return BANYAN_OK;
   for (uint32_t h = 0; h < request->n_hosts; h++) inside += cuts->best[request->hosts[h]];
-  bool named = inside <= request->n_hosts - inside; /* the side that is named is the inside */
+  bool named = inside <= request->n_hosts - inside; /* The named side is the inside. */
   out->leaves = named != cuts->reversed;
   out->side = BY_ARENA_ARRAY(&out->arena, uint32_t, request->n_hosts);
   out->limits = BY_ARENA_ARRAY(&out->arena, struct by_bound_limit, cuts->n_limits);
@@ -308,7 +309,7 @@ static enum banyan_status fill_result(const struct cuts *cuts, struct by_collect
                                   by_collective(request->collective)->name, cuts->topology->nodes[out->side[0]].name);
 }
 
-/* Returns whether data goes to the hosts that own it, or from all to one. */
+/* Returns whether data goes to the hosts that own it, or from all hosts to one. */
 static bool is_reversed(enum banyan_collective collective) {
   return collective == BANYAN_REDUCE_SCATTER || collective == BANYAN_REDUCE || collective == BANYAN_SCATTER;
 }
@@ -316,7 +317,7 @@ static bool is_reversed(enum banyan_collective collective) {
 static enum banyan_status find_cut(struct cuts *cuts, struct by_arena *arena, struct by_collective_bound *out) {
   const struct by_bound_request *request = cuts->request;
   const struct by_collective *collective = by_collective(request->collective);
-  bool to_root = collective->rooted && collective->blocks; /* only the root receives */
+  bool to_root = collective->rooted && collective->blocks; /* Only the root receives. */
   BY_TRY(build_flow(cuts, arena));
   fill_parts(cuts);
   for (uint32_t h = 0; h < request->n_hosts; h++)
@@ -325,7 +326,7 @@ static enum banyan_status find_cut(struct cuts *cuts, struct by_arena *arena, st
 }
 
 struct exchange {
-  const double *ranks; /* the ranks on each host; NULL: one each */
+  const double *ranks; /* The number of ranks on each host; NULL: one on each. */
   double sum;
 };
 
@@ -382,6 +383,100 @@ enum banyan_status by_collective_bound_find(const struct by_topology *topology, 
   by_arena_fini(&cuts.flow.arena);
   by_arena_fini(&arena);
   if (status != BANYAN_OK) by_collective_bound_fini(out);
+  return status;
+}
+
+/* --- Rates along the paths of packets. --- */
+
+struct loads {
+  const struct by_topology *topology;
+  const struct by_routed *routed;
+  struct by_paths paths;
+  struct by_next_hop *hops;
+  double (*capacity)[2]; /* The capacity of each bundle in bit/s, in the directions of its first link. */
+  double (*link)[2];     /* How often the buffer passes each bundle. */
+  double *out, *in;      /* How often each node sends and receives the buffer, including forwarding. */
+};
+
+/* Adds up the capacities of parallel links, which share the traffic between their nodes. */
+static void fill_capacities(const struct loads *loads) {
+  const struct by_topology *t = loads->topology;
+  for (uint32_t l = 0; l < t->n_links; l++) {
+    uint32_t bundle = loads->paths.bundle[l];
+    for (uint32_t direction = 0; direction < 2; direction++)
+      loads->capacity[bundle][direction ^ (t->links[l].a != t->links[bundle].a)] +=
+          by_residual(t->links[l].capacity[direction]);
+  }
+}
+
+/* Adds the loads of all traffic to one host. */
+static enum banyan_status add_loads_to(struct loads *loads, uint32_t host) {
+  const struct by_routed *routed = loads->routed;
+  uint32_t to = routed->hosts[host];
+  BY_TRY(by_paths_between(&loads->paths, to, routed->hosts, routed->n_hosts, loads->hops));
+  for (uint32_t h = 0; h < routed->n_hosts; h++) {
+    double sent = h == host ? 0 : routed->sent(routed->context, h, host);
+    for (uint32_t v = routed->hosts[h]; v != to && sent > 0; v = loads->hops[v].next) {
+      if (loads->hops[v].link == UINT32_MAX)
+        return by_fail(BANYAN_ERR_TOPOLOGY, "%s cannot reach %s", loads->topology->nodes[v].name,
+                       loads->topology->nodes[to].name);
+      uint32_t bundle = loads->paths.bundle[loads->hops[v].link];
+      loads->link[bundle][by_link_direction(&loads->topology->links[bundle], v)] += sent;
+      loads->out[v] += sent;
+      loads->in[loads->hops[v].next] += sent;
+    }
+  }
+  return BANYAN_OK;
+}
+
+/* Keeps a limit that the buffer passes `sent` times if it is tighter than all before. */
+static void keep_tighter(double sent, struct by_bound_limit limit, double *rate, struct by_bound_limit *tightest) {
+  if (sent <= 0 || limit.capacity / sent >= *rate) return;
+  *rate = limit.capacity / sent;
+  *tightest = limit;
+}
+
+static void find_tightest(const struct loads *loads, double *rate, struct by_bound_limit *limit) {
+  const struct by_topology *t = loads->topology;
+  *rate = INFINITY;
+  for (uint32_t l = 0; l < t->n_links; l++)
+    for (uint8_t direction = 0; direction < 2; direction++)
+      keep_tighter(loads->link[l][direction],
+                   (struct by_bound_limit){BY_BOUND_LINK, .index = l, .direction = direction,
+                                           .capacity = loads->capacity[l][direction]},
+                   rate, limit);
+  for (uint32_t v = 0; v < t->n_nodes; v++) {
+    keep_tighter(loads->out[v],
+                 (struct by_bound_limit){BY_BOUND_OUT, .index = v, .capacity = by_residual(t->nodes[v].out)}, rate,
+                 limit);
+    keep_tighter(loads->in[v],
+                 (struct by_bound_limit){BY_BOUND_IN, .index = v, .capacity = by_residual(t->nodes[v].in)}, rate,
+                 limit);
+  }
+}
+
+static enum banyan_status find_loads(struct loads *loads, struct by_arena *arena) {
+  size_t n = loads->topology->n_nodes, m = loads->topology->n_links;
+  loads->hops = BY_ARENA_ARRAY(arena, struct by_next_hop, n);
+  loads->capacity = by_arena_alloc(arena, m, sizeof *loads->capacity);
+  loads->link = by_arena_alloc(arena, m, sizeof *loads->link);
+  loads->out = BY_ARENA_ARRAY(arena, double, n);
+  loads->in = BY_ARENA_ARRAY(arena, double, n);
+  if (arena->failed) return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the loads of %zu links", m);
+  fill_capacities(loads);
+  for (uint32_t h = 0; h < loads->routed->n_hosts; h++) BY_TRY(add_loads_to(loads, h));
+  return BANYAN_OK;
+}
+
+enum banyan_status by_routed_rate(const struct by_topology *topology, const struct by_routed *routed, double *rate,
+                                  struct by_bound_limit *limit) {
+  struct loads loads = {.topology = topology, .routed = routed};
+  struct by_arena arena = {0};
+  BY_TRY(by_paths_init(&loads.paths, topology));
+  enum banyan_status status = find_loads(&loads, &arena);
+  if (status == BANYAN_OK) find_tightest(&loads, rate, limit);
+  by_arena_fini(&arena);
+  by_paths_fini(&loads.paths);
   return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include "lp.h"
 #include "own_classes.h"
+#include "plan_make.h"
 #include "topology_paths.h"
 
 static enum banyan_status no_memory(void) {
@@ -13,7 +14,8 @@ static enum banyan_status no_memory(void) {
 
 /* --- The network: arcs between hosts, and their resources. --- */
 
-/* Resources are numbered: 2 * bundle + direction, then what each node sends, then what it receives. */
+/* The state of making a network. Resources are numbered: 2 * bundle + direction, followed by what each node sends, and
+ * what it receives. */
 struct making {
   struct by_directed *net;
   const struct by_topology *topology;
@@ -21,13 +23,9 @@ struct making {
   bool reversed;
   struct by_paths paths;
   struct by_next_hop *hops;
-  bool *is_host; /* of each node: whether it is one of the hosts */
+  bool *is_host; /* Whether each node is one of the hosts. */
   struct by_arena work;
 };
-
-static uint32_t direction_from(const struct by_topology *t, uint32_t link, uint32_t from) {
-  return t->links[link].a == from ? BY_AB : BY_BA;
-}
 
 /* Adds up the capacities of parallel links, which share the traffic between their nodes. */
 static void fill_capacities(const struct making *m) {
@@ -53,13 +51,8 @@ static bool add_use(struct by_directed *net, struct by_arc *arc, uint32_t resour
   return net->capacity[resource] > 0;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-  return (x > y) - (x < y);
-}
-
-/* Follows the packets from host `from` to host `to` and fills in the arc's uses. Returns false if there is no such arc.
- */
+/* Follows the packets from host `from` to host `to` and fills in the arc's uses. Returns false if there is no such
+ * arc. */
 static bool follow_path(const struct making *m, uint32_t from, uint32_t to, struct by_arc *arc) {
   const struct by_topology *t = m->topology;
   struct by_directed *net = m->net;
@@ -67,12 +60,12 @@ static bool follow_path(const struct making *m, uint32_t from, uint32_t to, stru
   for (uint32_t v = m->hosts[from]; v != m->hosts[to]; v = m->hops[v].next) {
     const struct by_next_hop *hop = &m->hops[v];
     if (hop->link == UINT32_MAX || (hop->next != m->hosts[to] && m->is_host[hop->next])) return false;
-    uint32_t bundle = m->paths.bundle[hop->link], direction = direction_from(t, bundle, v);
+    uint32_t bundle = m->paths.bundle[hop->link], direction = by_link_direction(&t->links[bundle], v);
     uint32_t sent = nodes + (back ? t->n_nodes : 0) + v, received = nodes + (back ? 0 : t->n_nodes) + hop->next;
     if (!add_use(net, arc, 2 * bundle + (direction ^ back)) || !add_use(net, arc, sent) || !add_use(net, arc, received))
       return false;
   }
-  qsort(net->uses + arc->first, arc->n, sizeof *net->uses, compare_numbers);
+  qsort(net->uses + arc->first, arc->n, sizeof *net->uses, by_compare_numbers);
   return true;
 }
 
@@ -149,24 +142,24 @@ bool by_directed_equal(const struct by_directed *a, const struct by_directed *b)
 
 /* --- The lightest tree. --- */
 
-/* Every host takes its lightest arc. If that gives cycles, each becomes one vertex, whose arcs from outside weigh what
- * they would add when they break it, and the search continues with fewer vertices. On the way back, a cycle keeps all
- * its arcs but the one into the vertex by which the tree enters it. */
+/* Selects the lightest arc into every host. If that gives cycles, each becomes one vertex, whose arcs from outside
+ * weigh what they would add when they break it, and the search continues with fewer vertices. On the way back, a cycle
+ * keeps all its arcs but the one into the vertex by which the tree enters it. */
 
 #define NONE UINT32_MAX
 
 /* An arc between the vertices of a level. */
 struct edge {
   uint32_t from, to;
-  uint32_t below; /* its edge of the previous level; for the first level: the arc */
+  uint32_t below; /* The edge of the previous level, or for the first level the arc. */
   double weight;
 };
 
 struct by_contraction {
   uint32_t n, n_edges, root;
   struct edge *edges;
-  uint32_t *best;  /* for each vertex: the lightest edge into it, later that of the tree; NONE: the root */
-  uint32_t *above; /* for each vertex: its vertex of the next level */
+  uint32_t *best;  /* The lightest edge into each vertex, later that of the tree; NONE: the root. */
+  uint32_t *above; /* The vertex of the next level that contains each vertex. */
 };
 
 enum banyan_status by_arborescence_init(struct by_arborescence *search, const struct by_directed *net) {
@@ -203,7 +196,8 @@ static double select_lightest(struct by_contraction *level) {
   return sum;
 }
 
-/* Numbers the vertices of the next level, cycles first. Returns their number; `cycles`: how many of them are cycles. */
+/* Numbers the vertices of the next level, cycles first. Returns their number, and stores the number of cycles in
+ * *cycles. */
 static uint32_t number_next_level(const struct by_contraction *level, uint32_t *mark, uint32_t *cycles) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < level->n; v++) mark[v] = level->above[v] = NONE;
@@ -269,22 +263,22 @@ double by_arborescence_find(struct by_arborescence *search, uint32_t root, const
 
 /* --- Packing. --- */
 
-/* The linear program maximises t, so that t part_v <= the sum of the rates of v's trees for each owner v, and no
+/* The linear program maximises t, so that t * part_v <= the sum of the rates of v's trees for each owner v, and no
  * resource is overloaded.
  *
  * The first trees come from multiplicative weights (Garg and Konemann 1998): prices of resources grow exponentially
- * with the load of the lightest trees so far. Then, in rounds, the program's own prices give more trees. Any prices y
- * prove a bound: sum(capacity y) / sum over v of part_v (lightest tree of v). */
+ * with the load of the lightest trees so far. In the following rounds, the program's own prices give more trees. Any
+ * prices y prove a bound: sum(capacity * y) / sum over v of part_v * (weight of the lightest tree of v). */
 
 enum { SWEEPS = 40, ROUNDS = 60, IDLE_LIMIT = 6, PRUNES = 4 };
 static const double steepness = 0.3, enough = 0.998, progress = 2e-4;
-/* min_share: the smallest part of its root's part that a tree may carry; for_fewer: the part of the throughput to keep
- * with fewer trees; per_hop: the cost of each hop of height */
+/* min_share: the smallest part of its root's part that a tree may carry; for_fewer: the part of the throughput that
+ * fewer trees must keep; per_hop: the cost of each hop of height. */
 static const double min_share = 0.03, for_fewer = 0.985, per_hop = 3e-4;
 
 struct tree {
   uint32_t root, column, height;
-  uint32_t *arc; /* of each host but the root: its arc */
+  uint32_t *arc; /* The arc to each host but the root. */
 };
 
 struct packing {
@@ -292,10 +286,10 @@ struct packing {
   const double *part;
   struct by_arborescence search;
   struct by_lp *lp;
-  uint32_t *row; /* of each owner: its row of the program */
+  uint32_t *row; /* The row of the program for each owner. */
   struct tree *trees;
   uint32_t n_trees, allocated_trees;
-  double *price, *weight, *load; /* the price of each resource, weight of each arc, load of each row */
+  double *price, *weight, *load; /* The price of each resource, the weight of each arc, and the load of each row. */
   uint32_t *depth;
   double unit, bound;
   struct by_arena arena;
@@ -345,7 +339,7 @@ static enum banyan_status add_tree(struct packing *p, uint32_t root, bool *added
 
 /* --- Prices. --- */
 
-/* Computes the weights of arcs; where prices are equal, arcs from the root are lighter. */
+/* Computes the weights of arcs. If prices are equal, arcs from the root are lighter. */
 static void weigh_arcs(struct packing *p, uint32_t root, double nudge) {
   const struct by_directed *net = p->net;
   for (uint32_t a = 0; a < net->n_arcs; a++) {
@@ -355,7 +349,7 @@ static void weigh_arcs(struct packing *p, uint32_t root, double nudge) {
   }
 }
 
-/* Finds the lightest tree of each owner at the prices; better prices lower the bound. */
+/* Finds the lightest tree of each owner at the prices. Better prices lower the bound. */
 static enum banyan_status find_trees(struct packing *p, bool *added, double *used) {
   const struct by_directed *net = p->net;
   double worth = 0, min = 0, nudge = 0;
@@ -378,7 +372,7 @@ static enum banyan_status find_trees(struct packing *p, bool *added, double *use
     min += p->part[v] * lightest;
     BY_TRY(add_tree(p, v, added));
   }
-  /* The nudge makes a tree up to (hosts x nudge) heavier than the lightest. */
+  /* The nudge makes a tree up to hosts * nudge heavier than the lightest. */
   min -= nudge * (net->n - 1);
   if (min > 0) p->bound = fmin(p->bound, worth / min);
   return BANYAN_OK;
@@ -426,7 +420,7 @@ static enum banyan_status generate_trees(struct packing *p, double *rate) {
   return BANYAN_OK;
 }
 
-/* Forbids trees that carry little, as long as that costs little. */
+/* Forbids trees that carry little, as long as that costs little throughput. */
 static enum banyan_status prune_trees(struct packing *p, double *rate) {
   double best = *rate, min = min_share;
   for (int i = 0; i < PRUNES; i++, min /= 2) {
@@ -470,8 +464,7 @@ static enum banyan_status fill_tree(const struct packing *p, const struct tree *
   return BANYAN_OK;
 }
 
-/* Makes shares of the rates of each root's trees, and computes the throughput, which is what the fullest resource
- * allows. */
+/* Computes shares from the rates of each root's trees, and the throughput that the fullest resource permits. */
 static enum banyan_status fill_packing(const struct packing *p, struct by_rooted_packing *out) {
   const struct by_directed *net = p->net;
   out->trees = BY_ARENA_ARRAY(&out->arena, struct by_rooted_tree, p->n_trees);

@@ -1,5 +1,5 @@
-/* Packs few low trees by local search: sweeps in which prices get steeper, then rounds in which a linear program sets
- * the shares. */
+/* Packs few low trees by local search: sweeps during which prices become steeper, followed by rounds in which a linear
+ * program sets the shares. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,78 +9,186 @@
 #include "rates.h"
 #include "text.h"
 
-/* Numbers of attempts, sweeps and looks. */
+/* --- Limits of a given number of trees. --- */
+
+/* Computes limits of a given number of trees.
+ *
+ * Every spanning tree crosses a partition of the vertices into p parts at least p - 1 times. Two kinds of partitions
+ * can be counted quickly: each vertex is a part, and one vertex against all others.
+ *
+ * n trees of rate x each: an edge of capacity c is in at most floor(c / x) of them, and all edges between parts must be
+ * in n * (p - 1) together. This gives the greatest x, e(n).
+ *
+ * n trees of rates x_1 >= x_2 >= ...: the first k of them still fit when all are lowered to x_k, so x_k <= e(k), and
+ * their sum is at most e(1) + ... + e(n). Besides, they cross the partition n * (p - 1) times, so their sum is at most
+ * the capacity of the widest n * (p - 1) edges between parts, divided by p - 1.
+ *
+ * A tree leaves out all edges beyond those of a tree. Edges that n trees cannot all leave out are in each of the trees,
+ * so the sum is at most the capacity of such an edge. On a ring, fewer trees than vertices have at most the rate of
+ * one. */
+static const double rounding = 1 + 1e-9;
+enum { LIMIT_HALVINGS = 30, MAX_COUNTED = 1 << 18 };
+
+static double get_capacity(const struct by_graph *graph, uint32_t edge) {
+  return graph->capacity[graph->uses[graph->edges[edge].first]];
+}
+
+/* Returns whether the limit can be counted quickly: every edge has one resource of its own. */
+static bool can_count(const struct by_graph *graph, uint32_t n) {
+  if (n > BY_LIMIT_MAX_TREES || (uint64_t)n * graph->n_edges > MAX_COUNTED) return false;
+  return graph->n_terminals == graph->n_vertices && graph->n_uses == graph->n_edges &&
+         graph->n_resources == graph->n_edges;
+}
+
+static double count_uses(const struct by_graph *graph, uint32_t edge, uint32_t n, double rate) {
+  return fmin(n, floor(get_capacity(graph, edge) / rate * rounding));
+}
+
+/* Returns whether counting permits n trees of this rate. */
+static bool may_fit(const struct by_graph *graph, uint32_t n, double rate) {
+  double uses = 0;
+  for (uint32_t e = 0; e < graph->n_edges; e++) uses += count_uses(graph, e, n, rate);
+  bool fits = uses >= (double)n * (graph->n_vertices - 1);
+  for (uint32_t v = 0; v < graph->n_vertices && fits; v++) {
+    uses = 0;
+    for (uint32_t i = graph->edge_at[v]; i < graph->edge_at[v + 1] && uses < n; i++)
+      uses += count_uses(graph, graph->incident[i], n, rate);
+    fits = uses >= n;
+  }
+  return fits;
+}
+
+static double find_equal_rate(const struct by_graph *graph, uint32_t n) {
+  double low = 0, high = 0;
+  for (uint32_t e = 0; e < graph->n_edges; e++) high = fmax(high, get_capacity(graph, e));
+  if (may_fit(graph, n, high)) return high;
+  for (int i = 0; i < LIMIT_HALVINGS; i++) {
+    double middle = (low + high) / 2;
+    *(may_fit(graph, n, middle) ? &low : &high) = middle;
+  }
+  return high;
+}
+
+double by_limit_of_equal_trees(const struct by_graph *graph, uint32_t n) {
+  return can_count(graph, n) ? n * find_equal_rate(graph, n) : INFINITY;
+}
+
+static int compare_widest(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x < y) - (x > y);
+}
+
+/* Returns the sum of the capacities of the widest of these edges, and sorts them. */
+static double sum_widest(double *capacity, uint32_t n, uint64_t max) {
+  double sum = 0;
+  qsort(capacity, n, sizeof *capacity, compare_widest);
+  for (uint32_t i = 0; i < n && i < max; i++) sum += capacity[i];
+  return sum;
+}
+
+static double get_limit_by_widest(const struct by_graph *graph, uint32_t n, double *capacity) {
+  uint32_t apart = graph->n_vertices - 1;
+  for (uint32_t e = 0; e < graph->n_edges; e++) capacity[e] = get_capacity(graph, e);
+  double min = sum_widest(capacity, graph->n_edges, (uint64_t)n * apart) / apart;
+  /* At best these are the widest edges, which all trees have. They are first now. */
+  uint64_t left_out = (uint64_t)n * (graph->n_edges - apart);
+  if (left_out < graph->n_edges) min = fmin(min, capacity[graph->n_edges - left_out - 1]);
+  for (uint32_t v = 0; v < graph->n_vertices; v++) {
+    uint32_t first = graph->edge_at[v], degree = graph->edge_at[v + 1] - first;
+    for (uint32_t i = 0; i < degree; i++) capacity[i] = get_capacity(graph, graph->incident[first + i]);
+    min = fmin(min, sum_widest(capacity, degree, n));
+  }
+  return min;
+}
+
+enum banyan_status by_limit_of_trees(const struct by_graph *graph, uint32_t n, double *out) {
+  double sum = 0;
+  *out = INFINITY;
+  if (!can_count(graph, n)) return BANYAN_OK;
+  double *capacity = calloc(graph->n_edges, sizeof *capacity);
+  if (!capacity) return by_plan_no_memory();
+  for (uint32_t k = 1; k <= n; k++) sum += find_equal_rate(graph, k);
+  *out = fmin(sum, get_limit_by_widest(graph, n, capacity)) * rounding;
+  free(capacity);
+  return BANYAN_OK;
+}
+
+/* --- The search. --- */
+
+/* The numbers of attempts, sweeps, checks and tried heights. */
 enum {
   ATTEMPTS = 4,
   MAX_ATTEMPTS = 24,
-  IDLE_ATTEMPTS = 8, /* the limit of successive attempts without a gain */
+  IDLE_ATTEMPTS = 8, /* The limit of successive attempts without a gain. */
   MIN_SWEEPS = 8,
   SWEEPS = 24,
-  LOOK_EVERY = 4,
+  CHECK_EVERY = 4,
   IDLE_LIMIT = 4,
-  DULL_LOOKS = 3,
+  IDLE_CHECKS = 3,
   HEIGHTS = 12
 };
 enum { MAX_ROOTS = 256, ENOUGH_ROOTS = 24 };
 /* The limits of examined edges in all growths: for the throughput, and including the search for lower trees. That takes
  * a second or two, which only dense graphs of more than a hundred vertices need. */
 static const double max_work = 5e6, max_work_in_all = 1e7;
-static const double work_of_more = 5e5;  /* after this much work, the search ends sooner */
-static const double work_of_tries = 2e6; /* after this much work, no further attempts near the best are made */
+static const double work_of_more = 5e5;  /* After this much work, the search ends sooner. */
+static const double work_of_tries = 2e6; /* After this much work, no further attempts near the best are made. */
 static const double first_steepness = 4, last_steepness = 200;
 static const double ahead_of_swaps = 1.005, first_heat = 1e-4, last_heat = 1e-7;
-static const double work_of_swap = 0.05;   /* the work of an edge examined by a swap, relative to one of a growth */
-static const double ahead = 1.02;          /* the target, relative to the best so far */
-static const double damping = 0.5;         /* how far shares move towards those of the program */
-static const double near_enough = 0.9999;  /* the part of the bound that suffices at first */
-static const double gap_in_the_end = 2e-3; /* after much work, this much less of the bound suffices */
-static const double work_to_the_end =
-    5e5; /* the work after which that holds; the last part per thousand is expensive in large graphs */
-static const double good_enough = 0.99; /* the part of the bound that suffices if an attempt gains nothing */
+static const double work_of_swap = 0.05; /* The work of an edge examined by a swap, relative to one of a growth. */
+static const double ahead = 1.02;        /* The target, relative to the best throughput. */
+static const double damping = 0.5;       /* The part by which shares move towards those of the program. */
+static const double early_goal = 0.9999; /* The part of the bound that suffices at first. */
+/* After much work, the part of the bound that suffices is smaller by this. */
+static const double late_gap = 2e-3;
+/* The work after which that holds. The last part per thousand is expensive in large graphs. */
+static const double work_of_late_gap = 5e5;
+static const double good_enough = 0.99; /* The part of the bound that suffices if an attempt gains nothing. */
 static const double worth_an_attempt = 1.001;
 static const double proves_the_bound = 0.992;
-static const double worth_a_round = 1.0003; /* a gain that justifies another round */
-static const double abandon_below =
-    0.8; /* the part of the wanted throughput that annealing must reach, or the attempt is abandoned */
+static const double worth_a_round = 1.0003; /* A gain that justifies another round. */
+/* If annealing does not reach this part of the wanted throughput, the attempt is abandoned. */
+static const double abandon_below = 0.8;
 static const double worth_a_tree = 1e-3; /* Trees with a smaller part of the throughput are removed. */
 static const double worth_fewer = 1.001; /* A limit that is higher by this factor justifies fewer trees. */
-static const double deviation = 0.4;     /* the largest deviation from the best shares, as a logarithm */
+static const double deviation = 0.4;     /* The largest deviation from the best shares, as a logarithm. */
 
-/* How swaps are cooled: the number of steps, and the edges examined in each, for each edge of the trees and as a limit.
- */
+/* The cooling schedule of swaps: the number of steps, and the number of edges examined in each step, for each edge of
+ * the trees and as a limit. */
 struct cooling {
   uint32_t steps;
   double each, max;
 };
-static const struct cooling cooled_briefly = {16, 200, 1e5}, cooled_well = {64, 400, 1.8e5};
+static const struct cooling brief_cooling = {16, 200, 1e5}, long_cooling = {64, 400, 1.8e5};
 
-/* The shares with which an attempt starts. They matter more than anything else, since the search moves trees better
+/* The shares with which an attempt starts. They matter more than anything else, since the search improves trees better
  * than shares. */
 enum { PLANNED = 4 };
 struct start {
   uint32_t n;
-  double *share; /* the share of each tree; they sum to 1; capacity for the maximum number */
+  /* The share of each tree. They sum to 1. There is capacity for the maximum number of trees. */
+  double *share;
 };
 
 struct search {
   const struct by_graph *graph;
   const struct by_few_options *options;
   struct by_grower grower;
-  struct by_rates best; /* the best rates under the present height limit */
+  struct by_rates best; /* The best rates under the present height limit. */
   double min_rate, bound;
-  double limit;    /* the proven limit for this many trees; INFINITY: not known */
-  double work;     /* the number of examined edges */
-  uint32_t sweeps; /* the sweeps of an attempt; it has half as many rounds */
+  double limit;    /* The proven limit for this many trees in bit/s; INFINITY: not known. */
+  double work;     /* The number of examined edges. */
+  uint32_t sweeps; /* The number of sweeps in an attempt, which has half as many rounds. */
   bool tightened;
-  uint32_t best_attempt;          /* the attempt that gave the best */
-  struct start start, best_start; /* the shares of the present attempt, and of that one */
+  uint32_t best_attempt;          /* The number of the best attempt. */
+  struct start start, best_start; /* The shares of the present attempt, and of the best one. */
   uint32_t n_reach, n_roots;
-  uint32_t *vertex, *roots; /* vertex: possible roots, most central first; roots: those for the present height */
-  double *reach;            /* the reach of each of them */
+  uint32_t *vertex, *roots; /* All possible roots, the most central first, and those for the present height. */
+  double *reach;            /* The distance from each possible root to the farthest terminal, in hops or seconds. */
   struct by_arena arena;
 };
 
-/* Returns the throughput that cannot be exceeded. */
+/* Returns the throughput in bit/s that cannot be exceeded. */
 static double get_goal(const struct search *s) {
   return fmin(s->bound, s->limit);
 }
@@ -93,8 +201,8 @@ static void normalise_shares(struct start *start) {
   for (uint32_t i = 0; i < start->n; i++) start->share[i] /= sum;
 }
 
-/* Returns for how many equal trees the limit is highest: in a three-dimensional torus, six trees use what eight cannot
- * divide. */
+/* Returns for how many equal trees the limit is highest: in a three-dimensional torus, six trees can use links that
+ * eight cannot divide. */
 static uint32_t find_best_equal(const struct by_graph *graph, uint32_t max, double bound) {
   double best = fmin(by_limit_of_equal_trees(graph, max), bound);
   uint32_t chosen = max;
@@ -107,8 +215,8 @@ static uint32_t find_best_equal(const struct by_graph *graph, uint32_t max, doub
   return chosen;
 }
 
-/* Very different shares suit unequal links, with one tree over a wide link and others over narrow ones; equal shares
- * suit equal links. */
+/* Sets planned shares. Very different shares suit unequal links, with one tree over a wide link and others over narrow
+ * ones; equal shares suit equal links. */
 static void set_planned_shares(struct start *start, const struct by_graph *graph, uint32_t max, double bound,
                                uint32_t number) {
   static const double powers[PLANNED] = {1, 0, 0.5, 0};
@@ -129,8 +237,8 @@ static void set_near_shares(struct start *start, const struct by_rates *best, ui
 
 /* --- Shares by linear program. --- */
 
-/* Gives a slot whose tree is not used half of the largest share, for another tree. */
-static void give_share(struct by_slots *slots, uint32_t idle) {
+/* If a slot's tree is not used, moves half of the largest share to the slot, for another tree. */
+static void split_largest_share(struct by_slots *slots, uint32_t idle) {
   uint32_t largest = 0;
   for (uint32_t i = 1; i < slots->n; i++)
     if (slots->slots[i].share > slots->slots[largest].share) largest = i;
@@ -141,13 +249,13 @@ static void give_share(struct by_slots *slots, uint32_t idle) {
 static void move_shares(struct by_slots *slots, const struct by_rates *rates) {
   double sum = 0;
   for (uint32_t i = 0; i < slots->n; i++) {
-    uint32_t same = 0; /* Several slots may have the same tree. */
+    uint32_t same = 0; /* Several slots may have this tree. */
     for (uint32_t j = 0; j < slots->n; j++) same += slots->slots[j].number == slots->slots[i].number;
     double wanted = rates->lp->rate[slots->slots[i].number] / rates->throughput / same;
     slots->slots[i].share += damping * (wanted - slots->slots[i].share);
   }
   for (uint32_t i = 0; i < slots->n; i++)
-    if (slots->slots[i].share < 0.02 / slots->n) give_share(slots, i);
+    if (slots->slots[i].share < 0.02 / slots->n) split_largest_share(slots, i);
   for (uint32_t i = 0; i < slots->n; i++) sum += slots->slots[i].share;
   for (uint32_t i = 0; i < slots->n; i++) slots->slots[i].share /= sum;
 }
@@ -162,8 +270,8 @@ static void keep_better(struct search *s, struct by_rates *rates) {
   by_rates_fini(&worse);
 }
 
-/* Computes the best rates of the slots' trees; if `mixed`, of the K best among these and the best so far, which may be
- * a mixture. If `move`, moves the shares towards them. */
+/* Computes the best rates of the slots' trees; if `mixed`, those of the K best among these and the best so far. If
+ * `move`, moves the shares towards them. */
 static enum banyan_status update_best(struct search *s, struct by_slots *slots, bool move, bool mixed) {
   const struct by_pool *known = &s->best.pool;
   struct by_rates rates;
@@ -190,10 +298,10 @@ static enum banyan_status update_best(struct search *s, struct by_slots *slots, 
 
 /* --- One attempt. --- */
 
-/* Returns whether the throughput suffices. wanted = INFINITY: as much as the work is worth. */
+/* Returns whether the throughput suffices. If `wanted` is INFINITY, the amount of work decides how much suffices. */
 static bool is_enough(const struct search *s, double wanted) {
-  double gap = fmin(s->work / work_to_the_end, 1) * gap_in_the_end;
-  return s->best.throughput >= (isinf(wanted) ? (near_enough - gap) * get_goal(s) : wanted);
+  double gap = fmin(s->work / work_of_late_gap, 1) * late_gap;
+  return s->best.throughput >= (isinf(wanted) ? (early_goal - gap) * get_goal(s) : wanted);
 }
 
 static bool sweep_once(struct search *s, struct by_slots *slots) {
@@ -204,13 +312,13 @@ static bool sweep_once(struct search *s, struct by_slots *slots) {
 /* Runs sweeps with ever steeper prices: at first trees spread, at last only the fullest resource counts. In large
  * graphs it ends after some sweeps without a gain. */
 static enum banyan_status run_annealing(struct search *s, struct by_slots *slots, double wanted) {
-  uint32_t idle = 0, idle_limit = s->work > work_of_more ? DULL_LOOKS : s->sweeps;
+  uint32_t idle = 0, idle_limit = s->work > work_of_more ? IDLE_CHECKS : s->sweeps;
   for (uint32_t sweep = 0; sweep < s->sweeps && idle < idle_limit && !is_enough(s, wanted); sweep++) {
     double before = s->best.throughput;
     BY_TRY(by_graph_check_cancelled(s->graph));
     slots->steep = first_steepness * pow(last_steepness / first_steepness, (double)sweep / (s->sweeps - 1));
     if (!sweep_once(s, slots)) return BANYAN_OK;
-    if (sweep % LOOK_EVERY != 0 && sweep + 1 < s->sweeps) continue;
+    if (sweep % CHECK_EVERY != 0 && sweep + 1 < s->sweeps) continue;
     BY_TRY(update_best(s, slots, false, false));
     idle = s->best.throughput > before * worth_a_round ? 0 : idle + 1;
   }
@@ -231,8 +339,8 @@ static enum banyan_status run_polishing(struct search *s, struct by_slots *slots
 
 /* --- Swaps. --- */
 
-/* Swaps edges, accepting less and less overload, with shares from the program; the target is always slightly above the
- * best. */
+/* Swaps edges, accepting less and less overload, with shares from the program. The target is always slightly above the
+ * best throughput. */
 static enum banyan_status run_swaps(struct search *s, struct by_slots *slots, const struct cooling *how) {
   struct by_swaps swaps;
   if (!slots->slots[slots->n - 1].n) return BANYAN_OK;
@@ -256,7 +364,7 @@ static bool may_swap(const struct search *s, double max_height, double wanted) {
          s->best.throughput < good_enough * get_goal(s);
 }
 
-/* Chooses the first shares: planned ones for the first attempts, then variations of the best. For a height limit the
+/* Chooses the first shares: planned ones for the first attempts, later variations of the best. For a height limit the
  * best attempt is repeated. */
 static void choose_start(struct search *s, uint32_t number, double wanted, struct by_rng *rng) {
   const struct by_few_options *o = s->options;
@@ -282,11 +390,11 @@ static enum banyan_status run_attempt(struct search *s, uint32_t number, double 
   for (uint32_t i = 0; i < slots.n; i++) slots.slots[i].share = s->start.share[i];
   slots.target = isfinite(get_goal(s)) ? get_goal(s) : s->best.lp->unit;
   enum banyan_status status = run_annealing(s, &slots, wanted);
-  bool hopeful = isinf(wanted) || s->best.throughput >= abandon_below * wanted;
-  if (status == BANYAN_OK && hopeful) status = run_polishing(s, &slots, wanted);
-  if (status == BANYAN_OK && may_swap(s, max_height, wanted)) status = run_swaps(s, &slots, &cooled_briefly);
+  bool promising = isinf(wanted) || s->best.throughput >= abandon_below * wanted;
+  if (status == BANYAN_OK && promising) status = run_polishing(s, &slots, wanted);
+  if (status == BANYAN_OK && may_swap(s, max_height, wanted)) status = run_swaps(s, &slots, &brief_cooling);
   bool whole = s->best.pool.n_trees && slots.slots[slots.n - 1].n;
-  if (status == BANYAN_OK && hopeful && whole && !is_enough(s, wanted)) status = update_best(s, &slots, false, true);
+  if (status == BANYAN_OK && promising && whole && !is_enough(s, wanted)) status = update_best(s, &slots, false, true);
   by_slots_fini(&slots);
   return status;
 }
@@ -304,7 +412,7 @@ static void copy_best_trees(const struct search *s, struct by_slots *slots) {
 }
 
 /* Swaps edges of the best trees as long as that gains. */
-static enum banyan_status swap_while_it_helps(struct search *s) {
+static enum banyan_status swap_while_improving(struct search *s) {
   struct by_slots slots;
   double before;
   do {
@@ -313,7 +421,7 @@ static enum banyan_status swap_while_it_helps(struct search *s) {
     for (uint32_t t = 0; t < s->best.pool.n_trees; t++) n += s->best.lp->rate[t] > 0;
     BY_TRY(by_slots_init(&slots, &s->grower, n, s->options->seed));
     copy_best_trees(s, &slots);
-    enum banyan_status status = run_swaps(s, &slots, &cooled_well);
+    enum banyan_status status = run_swaps(s, &slots, &long_cooling);
     by_slots_fini(&slots);
     BY_TRY(status);
   } while (s->best.throughput > before * worth_an_attempt && s->work < max_work);
@@ -322,7 +430,8 @@ static enum banyan_status swap_while_it_helps(struct search *s) {
 
 /* --- Heights. --- */
 
-/* Returns the vertex that may be most central: that with the smallest lower bound of its reach. */
+/* Returns the vertex that may be most central: that with the smallest lower bound of its distance to the farthest
+ * terminal. */
 static uint32_t find_most_central(const struct search *s, const double *at_min) {
   uint32_t found = 0;
   for (uint32_t v = 1; v < s->graph->n_terminals; v++)
@@ -330,8 +439,8 @@ static uint32_t find_most_central(const struct search *s, const double *at_min) 
   return found;
 }
 
-/* Computes the reach of central terminals until no other can be more central than the best (Takes and Kosters 2013:
- * every search bounds the reach of all others). Usually some dozens are enough. */
+/* Computes the distances of central terminals to their farthest terminals until no other can be more central than the
+ * best (Takes and Kosters 2013: every search bounds the distances of all others). Usually some dozens are enough. */
 static void find_central(struct search *s, double *at_min) {
   double min = INFINITY;
   uint32_t max = s->graph->n_terminals < MAX_ROOTS ? s->graph->n_terminals : MAX_ROOTS;
@@ -365,8 +474,8 @@ static double get_min_reach(const struct search *s) {
   return min;
 }
 
-/* Asks once for a better bound, if it matters: trees that nearly reach a loose bound prove it good, otherwise the
- * search would continue without a chance. */
+/* Requests a better bound once, if it matters: trees that nearly reach a loose bound prove it good. Without a better
+ * bound the search would continue without a chance. */
 static enum banyan_status tighten_bound(struct search *s) {
   const struct by_few_options *o = s->options;
   if (!o->tighten || s->tightened || s->best.throughput >= proves_the_bound * s->bound) return BANYAN_OK;
@@ -381,8 +490,8 @@ static void remember_start(struct search *s, uint32_t number) {
   s->best_attempt = number;
 }
 
-/* Searches the best trees under a height limit, by attempts first .. end - 1, and stops at `wanted`. s->best is empty
- * if there are none. */
+/* Searches the best trees under a height limit, by attempts first .. end - 1, and stops at `wanted` bit/s. s->best is
+ * empty if there are none. */
 static enum banyan_status search_under(struct search *s, double max_height, double wanted, uint32_t first,
                                        uint32_t end) {
   BY_TRY(by_rates_init(&s->best, s->graph));
@@ -397,11 +506,11 @@ static enum banyan_status search_under(struct search *s, double max_height, doub
     if (isinf(wanted) && i == first && !is_enough(s, wanted))
       BY_TRY(by_limit_of_trees(s->graph, s->options->max_trees, &s->limit));
     if (isinf(wanted) && s->best.throughput > before) remember_start(s, i);
-    bool dull = i > first && s->best.throughput < before * worth_an_attempt;
-    if (dull && s->best.throughput >= good_enough * get_goal(s)) break;
-    idle = dull ? idle + 1 : 0;
+    bool no_gain = i > first && s->best.throughput < before * worth_an_attempt;
+    if (no_gain && s->best.throughput >= good_enough * get_goal(s)) break;
+    idle = no_gain ? idle + 1 : 0;
   }
-  if (may_swap(s, max_height, wanted)) BY_TRY(swap_while_it_helps(s));
+  if (may_swap(s, max_height, wanted)) BY_TRY(swap_while_improving(s));
   return by_rates_keep(&s->best, 0, fmax(s->min_rate, worth_a_tree * s->best.throughput));
 }
 
@@ -425,7 +534,7 @@ static double choose_height(const struct search *s, double low, double high) {
 }
 
 /* Bisects for the smallest height that keeps `wanted`, and keeps the result in s->best. A larger height need not give
- * more throughput, since this is a heuristic; so the lowest height that was seen to suffice is kept. */
+ * more throughput, since this is a heuristic. So the lowest height that was seen to suffice is kept. */
 static enum banyan_status lower_height(struct search *s, double wanted) {
   double low = get_min_reach(s), high = get_height(s);
   const uint32_t best = s->best_attempt;

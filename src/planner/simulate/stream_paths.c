@@ -260,7 +260,7 @@ static void follow_leg(const struct path_search *w, const struct leg *leg, uint3
   for (uint32_t at = leg->from; at != leg->to; at = w->hops[at].next) {
     uint32_t link = w->hops[at].link;
     add_resource(w, 2 * t->n_links + 2 * at, used);
-    add_resource(w, 2 * link + (t->links[link].a == at ? BY_AB : BY_BA), used);
+    add_resource(w, 2 * link + by_link_direction(&t->links[link], at), used);
     add_resource(w, 2 * t->n_links + 2 * w->hops[at].next + 1, used);
   }
   paths->delay[leg->stream] = w->hops[leg->from].delay;
