@@ -1,16 +1,14 @@
-/* Grows trees by Prim's algorithm under a height limit, so that it never gets stuck.
+/* Grows trees by Prim's algorithm under a height limit, without dead ends.
  *
- * A plain Prim that refuses edges that lead too deep paints itself into a
- * corner: the cheap edges use up the height, and what lies further cannot be
- * attached any more. So a shortest-path tree S from the root is made first:
+ * Prim's algorithm that merely refuses edges above the height limit would reach dead ends: cheap edges use up the
+ * height, and farther vertices cannot be attached any more. So a shortest-path tree S from the root is made first:
  *
- *     root --- p --- v --- . --- .        below(v) = 2: S goes on for 2 behind v
+ *      root --- p --- v --- . --- .        below(v) = 2: S continues for 2 behind v
  *
- * A vertex may hang at any depth up to latest(v) = most_height - below(v). Then
- * some vertex can always be attached: take one whose parent p in S is in the
- * tree; depth(p) <= latest(p), and latest(v) >= latest(p) + length(p, v). So a
- * tree is found whenever there is one from this root, and cheap edges are
- * taken wherever S shows that the height can be kept. */
+ * A vertex may be attached at any depth up to latest(v) = max_height - below(v). Some vertex can always be attached,
+ * for example one whose parent p in S is in the tree: depth(p) <= latest(p), and latest(v) >= latest(p) + length(p, v).
+ * So a tree is found whenever there is one from this root, and cheap edges are used wherever S proves that the height
+ * limit can be met. */
 #include "grow.h"
 
 #include <math.h>
@@ -21,9 +19,9 @@ static const uint32_t none = UINT32_MAX;
 
 /* --- Distances in hops, breadth first. --- */
 
-/* Offers the paths over `vertex` to its neighbours: to new ones, and to those that are one deeper by a more expensive
- * edge. */
-static uint32_t offer_paths(struct by_grower *g, const struct by_price *price, uint32_t vertex, uint32_t n) {
+/* Considers the paths over `vertex` to its neighbours: to new ones, and to those of the next depth that were reached by
+ * a more expensive edge. */
+static uint32_t update_paths(struct by_grower *g, const struct by_price *price, uint32_t vertex, uint32_t n) {
   const struct by_graph *graph = g->graph;
   double depth = g->depth[vertex] + 1, *last_cost = g->below;
   for (uint32_t i = graph->edge_at[vertex]; i < graph->edge_at[vertex + 1]; i++) {
@@ -49,7 +47,7 @@ static void push_edges(struct by_grower *g, const struct by_price *price, uint32
     double depth = g->depth[vertex] + g->length[edge];
     if (g->in[to] || !g->allowed[to] || depth >= g->below[to]) continue;
     if (price && !isfinite(price->of(price->context, edge))) continue;
-    g->below[to] = depth; /* the smallest depth seen so far */
+    g->below[to] = depth; /* This is the smallest depth so far. */
     by_heap_push(&g->heap, depth, edge);
   }
 }
@@ -74,8 +72,9 @@ static uint32_t search_by_delay(struct by_grower *g, const struct by_price *pric
 }
 
 /* Computes the shortest-path tree from `root` over allowed vertices: which vertices it contains, at what depth, by
- * which edge, in the order of depths. With hops, among equally deep paths that with the cheapest last edge is taken.
- * price NULL: all cost the same. Returns the number of vertices. Cost: edges; with delays, edges * log(edges). */
+ * which edge, in the order of depths. With hops, among equally deep paths that with the cheapest last edge is taken. If
+ * `price` is NULL, all edges cost the same. Returns the number of vertices. Cost: edges; with delays, edges *
+ * log(edges). */
 static uint32_t search_shortest_paths(struct by_grower *g, const struct by_price *price, uint32_t root) {
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->in[v] = false;
   g->via[root] = none;
@@ -84,15 +83,15 @@ static uint32_t search_shortest_paths(struct by_grower *g, const struct by_price
   g->order[0] = root;
   if (!g->hops) return search_by_delay(g, price, root);
   uint32_t n = 1;
-  for (uint32_t i = 0; i < n; i++) n = offer_paths(g, price, g->order[i], n);
+  for (uint32_t i = 0; i < n; i++) n = update_paths(g, price, g->order[i], n);
   return n;
 }
 
 double by_grower_reach(struct by_grower *g, uint32_t root) {
-  double furthest = 0;
+  double farthest = 0;
   (void)search_shortest_paths(g, NULL, root);
-  for (uint32_t v = 0; v < g->graph->n_terminals; v++) furthest = fmax(furthest, g->in[v] ? g->depth[v] : INFINITY);
-  return furthest;
+  for (uint32_t v = 0; v < g->graph->n_terminals; v++) farthest = fmax(farthest, g->in[v] ? g->depth[v] : INFINITY);
+  return farthest;
 }
 
 /* --- Growing a tree. --- */
@@ -116,7 +115,7 @@ enum banyan_status by_grower_init(struct by_grower *g, const struct by_graph *gr
   g->around = BY_ARENA_ARRAY(&g->arena, uint32_t, (size_t)2 * n);
   g->chosen = BY_ARENA_ARRAY(&g->arena, uint64_t, m / WORD + 1);
   g->heap.items = BY_ARENA_ARRAY(&g->arena, struct by_heap_item, hops ? 0 : (size_t)2 * m + 1);
-  if (g->arena.failed || !by_buckets_init(&g->offers, m, &g->arena)) {
+  if (g->arena.failed || !by_buckets_init(&g->queue, m, &g->arena)) {
     by_grower_fini(g);
     return by_plan_no_memory();
   }
@@ -126,18 +125,18 @@ enum banyan_status by_grower_init(struct by_grower *g, const struct by_graph *gr
   return BANYAN_OK;
 }
 
-/* Offers all edges at `vertex` that lead out of the tree and not too deep. */
-static void offer_edges(struct by_grower *g, const struct by_price *price, uint32_t vertex) {
+/* Adds to the queue all edges at `vertex` that lead out of the tree and keep the height limit. */
+static void queue_edges(struct by_grower *g, const struct by_price *price, uint32_t vertex) {
   const struct by_graph *graph = g->graph;
   for (uint32_t i = graph->edge_at[vertex]; i < graph->edge_at[vertex + 1]; i++) {
     uint32_t edge = graph->incident[i], to = by_graph_other_end(graph, edge, vertex);
     if (g->in[to] || !g->allowed[to] || g->depth[vertex] + g->length[edge] > g->latest[to]) continue;
     double cost = price->of(price->context, edge);
-    if (isfinite(cost)) by_buckets_put(&g->offers, edge, cost);
+    if (isfinite(cost)) by_buckets_put(&g->queue, edge, cost);
   }
 }
 
-/* Fills `latest`. False: a terminal is too far away. */
+/* Fills `latest`. Returns false if a terminal is too far away. */
 static bool compute_latest(struct by_grower *g, const struct by_price *price, uint32_t root, double max_height) {
   uint32_t n = search_shortest_paths(g, price, root);
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) {
@@ -148,7 +147,8 @@ static bool compute_latest(struct by_grower *g, const struct by_price *price, ui
     uint32_t v = g->order[i], p = by_graph_other_end(g->graph, g->via[v], v);
     g->below[p] = fmax(g->below[p], g->below[v] + g->length[g->via[v]]);
   }
-  /* Rounding must not exclude what is just possible: distances and depths are sums in different orders. */
+  /* Distances and depths are sums in different orders, so that rounding could exclude a path that just meets the
+   * limit. */
   for (uint32_t v = 0; v < g->graph->n_vertices; v++) g->latest[v] = max_height * (1 + 1e-12) - g->below[v];
   return true;
 }
@@ -159,19 +159,19 @@ static void start_tree(struct by_grower *g, const struct by_price *price, uint32
   g->in[root] = true;
   g->depth[root] = 0;
   g->cost = 0;
-  offer_edges(g, price, root);
+  queue_edges(g, price, root);
 }
 
-/* Takes an edge whose price is about what it was when it was offered. False: there is none. */
-static bool take_cheapest(struct by_grower *g, const struct by_price *price, uint32_t *from, uint32_t *edge) {
-  while (by_buckets_any(&g->offers)) {
-    *edge = by_buckets_take(&g->offers);
+/* Takes an edge whose price is about what it was when it was queued. Returns false if there is none. */
+static bool take_cheapest_edge(struct by_grower *g, const struct by_price *price, uint32_t *from, uint32_t *edge) {
+  while (by_buckets_any(&g->queue)) {
+    *edge = by_buckets_take(&g->queue);
     const struct by_graph_edge *e = &g->graph->edges[*edge];
     if (g->in[e->a] && g->in[e->b]) continue;
     double now = price->of(price->context, *edge);
     if (!isfinite(now)) continue;
-    if (by_bucket_of(now) > by_bucket_of(g->offers.key[*edge])) {
-      by_buckets_put(&g->offers, *edge, now);
+    if (by_bucket_of(now) > by_bucket_of(g->queue.key[*edge])) {
+      by_buckets_put(&g->queue, *edge, now);
       continue;
     }
     *from = g->in[e->a] ? e->a : e->b;
@@ -184,20 +184,20 @@ static bool take_cheapest(struct by_grower *g, const struct by_price *price, uin
 static bool grow_tree(struct by_grower *g, const struct by_price *price, uint32_t root) {
   uint32_t missing = g->graph->n_terminals - (root < g->graph->n_terminals), from, edge;
   start_tree(g, price, root);
-  while (missing > 0 && take_cheapest(g, price, &from, &edge)) {
+  while (missing > 0 && take_cheapest_edge(g, price, &from, &edge)) {
     uint32_t to = by_graph_other_end(g->graph, edge, from);
     g->in[to] = true;
     g->depth[to] = g->depth[from] + g->length[edge];
     g->via[to] = edge;
     missing -= to < g->graph->n_terminals;
     if (price->take) price->take(price->context, edge);
-    offer_edges(g, price, to);
+    queue_edges(g, price, to);
   }
-  by_buckets_clear(&g->offers);
+  by_buckets_clear(&g->queue);
   return missing == 0;
 }
 
-/* Removes leaves that are no terminals. */
+/* Removes leaves that are not terminals. */
 static void prune_leaves(struct by_grower *g, uint32_t root) {
   const struct by_graph *graph = g->graph;
   uint32_t n = graph->n_vertices, n_free = 0;
@@ -257,13 +257,13 @@ static void list_neighbours(struct by_grower *g, const uint32_t *edges, uint32_t
 
 /* Traverses the tree whose edges are listed, and stores distances. Returns the farthest vertex. */
 static uint32_t traverse_tree(struct by_grower *g, uint32_t from, double *distance) {
-  uint32_t n = 0, furthest = from;
+  uint32_t n = 0, farthest = from;
   distance[from] = 0;
   g->via[from] = none;
   g->order[n++] = from;
   for (uint32_t done = 0; done < n; done++) {
     uint32_t v = g->order[done];
-    if (distance[v] > distance[furthest]) furthest = v;
+    if (distance[v] > distance[farthest]) farthest = v;
     for (uint32_t i = g->around_at[v]; i < g->around_at[v + 1]; i++) {
       uint32_t e = g->around[i], to = by_graph_other_end(g->graph, e, v);
       if (e == g->via[v]) continue;
@@ -272,7 +272,7 @@ static uint32_t traverse_tree(struct by_grower *g, uint32_t from, double *distan
       g->order[n++] = to;
     }
   }
-  return furthest;
+  return farthest;
 }
 
 void by_tree_traverse(struct by_grower *g, const uint32_t *edges, uint32_t n_edges, uint32_t root) {

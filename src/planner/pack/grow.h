@@ -1,7 +1,7 @@
-/* Grows one tree over a graph: Prim's algorithm with prices that may rise while it grows, within a height limit by
- * looking ahead, over the terminals and the allowed optional vertices. Prices that differ by less than 1/64 may count
- * as equal: buckets are much faster than a heap. A grower is the working memory for one graph, in its own arena; not
- * thread-safe. */
+/* Grows one tree over a graph by Prim's algorithm, with prices that may rise while it grows, and with a height limit.
+ * The tree spans the terminals and may contain allowed optional vertices. Prices that differ by less than 1/64 may
+ * count as equal: buckets are much faster than a heap. A grower is the working memory for one graph, in its own arena;
+ * not thread-safe. */
 #ifndef BY_PLANNER_PACK_GROW_H
 #define BY_PLANNER_PACK_GROW_H
 
@@ -12,28 +12,28 @@
 #include "order.h"
 #include "rng.h"
 
-/* A priority queue of items by keys, smallest first to within 1/64: items are numbers below a limit, each at most once
- * in the queue; keys are doubles >= 0. Keys with the same leading bits share a bucket, first in first out; three levels
- * of bits find the first bucket that is not empty. Adding and taking take constant time. Memory is the arena's.
+/* A priority queue of items, smallest keys first to within 1/64. Items are numbers below a limit, each at most once in
+ * the queue; keys are doubles >= 0. Keys with equal leading bits share a bucket, which is first in, first out. Three
+ * levels of bits find the first bucket that is not empty. Adding and taking need constant time. Memory is the arena's.
  *
  *   top    1 word:      which words of mid are not 0
  *   mid    32 words:    which words of low are not 0
  *   low    2048 words:  which buckets are not empty */
-/* Buckets are chosen by the exponent and this many bits of the mantissa. */
+/* The number of bits of the mantissa that choose a bucket, together with the exponent; the number of buckets. */
 enum { BY_BUCKET_DETAIL = 6, BY_BUCKETS = 2048 << BY_BUCKET_DETAIL };
 
 struct by_bucket {
-  uint32_t first, last; /* items; valid if the bucket's bit is set */
+  uint32_t first, last; /* The first and last item, valid if the bucket's bit is set. */
 };
 
 struct by_buckets {
   struct by_bucket *buckets;
   uint64_t top, *mid, *low;
-  uint32_t *next; /* for each item: the next one in its bucket */
-  double *key;    /* for each item: its key when it was put in last */
+  uint32_t *next; /* The item that follows each item in its bucket. */
+  double *key;    /* The key with which each item was put in last. */
 };
 
-/* Makes an empty queue for items 0 .. n_items - 1. False: no memory. */
+/* Makes an empty queue for items 0 .. n_items - 1. Returns false if memory is out. */
 static inline bool by_buckets_init(struct by_buckets *queue, uint32_t n_items, struct by_arena *arena) {
   queue->buckets = BY_ARENA_ARRAY(arena, struct by_bucket, BY_BUCKETS);
   queue->low = BY_ARENA_ARRAY(arena, uint64_t, BY_BUCKETS / 64);
@@ -69,7 +69,7 @@ static inline void by_buckets_put(struct by_buckets *queue, uint32_t item, doubl
   bucket->last = item;
 }
 
-/* Takes out the first item; the queue must not be empty. */
+/* Takes out the first item. The queue must not be empty. */
 static inline uint32_t by_buckets_take(struct by_buckets *queue) {
   uint32_t high = (uint32_t)__builtin_ctzll(queue->top), word = high * 64 + (uint32_t)__builtin_ctzll(queue->mid[high]);
   struct by_bucket *bucket = &queue->buckets[word * 64 + (uint32_t)__builtin_ctzll(queue->low[word])];
@@ -95,47 +95,49 @@ static inline void by_buckets_clear(struct by_buckets *queue) {
 
 /* --- Growing a tree. --- */
 
-/* The present cost of an edge, >= 0; smaller is better; INFINITY: it may not be used. It may only rise when edges are
+/* The cost of adding an edge to the tree, >= 0; INFINITY: the edge may not be used. Costs may only rise when edges are
  * taken. */
 struct by_price {
   double (*of)(void *context, uint32_t edge);
-  void (*take)(void *context, uint32_t edge); /* the edge is added to the tree; NULL: prices do not change */
+  /* Called when the edge is added to the tree; NULL: prices do not change. */
+  void (*take)(void *context, uint32_t edge);
   void *context;
 };
 
 struct by_grower {
   const struct by_graph *graph;
-  bool hops;            /* heights count edges; else they are in seconds */
-  const double *length; /* for each edge: its contribution to heights */
-  bool *allowed;        /* for each vertex; true for terminals; the caller sets it for the others */
+  bool hops;            /* Heights count edges; if false, they are in seconds. */
+  const double *length; /* The contribution of each edge to heights. */
+  bool *allowed;        /* Whether each vertex may be used. True for terminals; the caller sets it for the others. */
   /* The tree that was grown last. */
   uint32_t n_edges;
-  uint32_t *edges; /* ascending */
-  double cost;     /* the sum of the costs of its edges when they were taken */
+  uint32_t *edges; /* The tree's edges, ascending. */
+  double cost;     /* The sum of the costs of its edges when they were taken. */
   /* Working memory. */
   bool *in;
   uint32_t *via, *order, *degree;
   double *depth, *latest, *below;
-  uint64_t *chosen;             /* one bit for each edge, 0 between calls */
-  struct by_buckets offers;     /* edges that lead out of the tree */
-  struct by_heap heap;          /* paths to vertices by their last edges, for searches by delay */
-  uint32_t *around_at, *around; /* the edges at each vertex of a tree */
+  uint64_t *chosen;             /* One bit for each edge, 0 between calls. */
+  struct by_buckets queue;      /* Edges that lead out of the tree. */
+  struct by_heap heap;          /* Paths to vertices by their last edges, for searches by delay. */
+  uint32_t *around_at, *around; /* The edges at each vertex of a tree. */
   struct by_arena arena;
 };
 
-/* Initialises a grower; `hops`: heights count edges, else they are seconds of delay. The graph must outlive it. */
+/* Initialises a grower. If `hops`, heights count edges, otherwise they are seconds of delay. The graph must outlive
+ * it. */
 BANYAN_CHECK enum banyan_status by_grower_init(struct by_grower *grower, const struct by_graph *graph, bool hops);
 static inline void by_grower_fini(struct by_grower *g) {
   by_arena_fini(&g->arena);
 }
-/* Grows a tree in which no vertex is farther than `max_height` from `root`, an allowed vertex. False: there is none,
- * since a terminal is too far away over usable edges or cannot be reached. Without a height limit and with constant
- * prices it is a cheapest tree, to within 1/64, over the allowed vertices without useless leaves. Cost: edges, plus
- * those whose price rises before they are taken; with delays, edges * log(edges). */
+/* Grows a tree in which no vertex is farther than `max_height` from `root`, an allowed vertex. Returns false if there
+ * is none, since a terminal is too far away over usable edges or cannot be reached. Without a height limit and with
+ * constant prices it is a cheapest tree, to within 1/64, over the allowed vertices, without optional vertices as
+ * leaves. Cost: edges, plus those whose price rises before they are taken; with delays, edges * log(edges). */
 bool by_grow(struct by_grower *grower, const struct by_price *price, uint32_t root, double max_height);
 
-/* Returns the distance of the farthest terminal from `root` over allowed vertices; INFINITY: one cannot be reached.
- * Cost: see by_grow. */
+/* Returns the distance of the farthest terminal from `root` over allowed vertices. INFINITY: one cannot be reached.
+ * Cost: that of by_grow. */
 double by_grower_reach(struct by_grower *grower, uint32_t root);
 /* Finds the vertex of a tree whose farthest vertex is nearest, and that distance. Cost: vertices + edges. */
 void by_tree_centre(struct by_grower *grower, const uint32_t *edges, uint32_t n_edges, uint32_t *root, double *height);
@@ -158,10 +160,11 @@ uint32_t by_list_chosen_edges(const struct by_graph *graph, uint64_t *chosen, ui
  * game of Rosenthal (1973) with the prices of Plotkin, Shmoys and Tardos (1991). The caller owns it and sets the
  * shares. */
 struct by_slot {
-  uint32_t n, *edges; /* ascending; n = 0: no tree yet */
-  double share;       /* the part of the throughput */
-  uint32_t number;    /* the number of its tree in a linear program, for the caller */
-  bool *allowed;      /* optional vertex i, whose number is n_terminals + i: the tree may use it */
+  uint32_t n, *edges; /* The tree's edges, ascending. Their number is 0 if there is no tree yet. */
+  double share;       /* The tree's part of the throughput, 0 to 1. */
+  uint32_t number;    /* The number of the tree in a linear program, for the caller. */
+  /* Whether the tree may use each optional vertex. Element i is for vertex n_terminals + i. */
+  bool *allowed;
 };
 
 struct by_slots {
@@ -169,15 +172,15 @@ struct by_slots {
   uint32_t n;
   struct by_slot *slots;
   double max_height;
-  const uint32_t *roots; /* the vertices from which the height can be kept */
+  const uint32_t *roots; /* The vertices from which the height limit can be met. */
   uint32_t n_roots;
-  double target; /* the throughput in bit/s at which resources count as full */
-  double steep;  /* a resource's price is exp(steep * (load - 1)) */
-  double *load;  /* of each resource in parts of its capacity, at `target` */
-  /* Working memory: loads of the other trees, the growing tree's additions, prices, inverse capacities, and noise. */
+  double target; /* The throughput in bit/s at which resources count as full. */
+  double steep;  /* A resource's price is exp(steep * (load - 1)). */
+  double *load;  /* The load of each resource at `target`, as a part of its capacity. */
+  /* Working memory: loads by the other trees, additional load by one edge, prices, inverse capacities, and noise. */
   double *others, *step, *price, *inverse, *noise;
-  uint32_t luck; /* the offset of edge 0's noise */
-  bool shared;   /* taking an edge makes others more expensive */
+  uint32_t noise_offset; /* The offset of edge 0's noise. */
+  bool shared;           /* Taking an edge makes other edges more expensive. */
   struct by_slot spare;
   struct by_rng rng;
   struct by_arena arena;
@@ -189,34 +192,34 @@ BANYAN_CHECK enum banyan_status by_slots_init(struct by_slots *slots, struct by_
 static inline void by_slots_fini(struct by_slots *s) {
   by_arena_fini(&s->arena);
 }
-/* Grows each tree again once, and keeps results that are no worse. False: a slot is still empty, since no tree can be
- * grown. Cost: n growths. */
+/* Grows each tree again once, and keeps results that are no worse. Returns false if a slot is still empty, since no
+ * tree can be grown. Cost: n growths. */
 bool by_slots_sweep(struct by_slots *slots);
 /* Computes the loads again, after the caller has changed trees, shares or target. */
 void by_slots_recount(struct by_slots *slots);
-/* Returns the throughput of the trees with exactly these shares. */
+/* Returns the throughput of the trees in bit/s with exactly these shares. */
 double by_slots_throughput(const struct by_slots *slots);
 
-/* Changes trees by one edge at a time: an edge is added, and another one of the resulting cycle is removed; changes
- * that overload resources are accepted less and less often (annealing: Kirkpatrick, Gelatt and Vecchi 1983). It finds
- * what growing whole trees does not where few trees must fill unequal links; heights are ignored. All slots must have a
- * tree, over terminals only. */
+/* Changes trees by one edge at a time: an edge is added, and another one of the resulting cycle is removed. Changes
+ * that overload resources are accepted less and less often (annealing: Kirkpatrick, Gelatt and Vecchi 1983). This finds
+ * what growing whole trees does not find where few trees must fill unequal links; heights are ignored. All slots must
+ * have a tree, over terminals only. */
 struct by_swaps {
   struct by_slots *slots;
-  uint32_t *up;      /* up[t * n_vertices + v]: the edge from vertex v towards the root of tree t */
-  uint32_t *visited; /* for each vertex: when it was visited last */
+  uint32_t *up;      /* Element t * n_vertices + v is the edge from vertex v towards the root of tree t. */
+  uint32_t *visited; /* The value of `now` when each vertex was visited last. */
   uint32_t now;
-  uint64_t work; /* the number of examined edges */
+  uint64_t work; /* The number of examined edges. */
   struct by_arena arena;
 };
 
-/* Reads the slots' trees. The slots must outlive it. */
+/* Reads the slots' trees. The slots must outlive the swaps. */
 BANYAN_CHECK enum banyan_status by_swaps_init(struct by_swaps *swaps, struct by_slots *slots);
 static inline void by_swaps_fini(struct by_swaps *s) {
   by_arena_fini(&s->arena);
 }
-/* Tries swaps until `work` edges have been examined, and writes the trees back. A swap that raises by d the sum of the
- * squares of the overloads, in parts of capacities, is made with probability exp(-d / heat). */
+/* Tries swaps until `work` edges have been examined, and writes the trees back. A swap that raises the sum of the
+ * squares of the overloads, as parts of capacities, by d is made with probability exp(-d / heat). */
 void by_swaps_try(struct by_swaps *swaps, uint64_t work, double heat);
 
 #endif

@@ -1,5 +1,5 @@
-/* Searches Hamiltonian cycles, rings for short: exactly in small graphs, by rotations in large ones, and proves that
- * there is none. */
+/* Searches Hamiltonian cycles, rings for short: exactly in small graphs, by rotations in large ones. Proves that there
+ * is none. */
 #include "plan_order.h"
 
 #include <math.h>
@@ -32,7 +32,7 @@ void by_adjacency_join(struct by_adjacency *graph, uint32_t v, uint32_t w) {
   graph->bits[(size_t)w * graph->words + v / 64] |= 1ull << v % 64;
 }
 
-/* Returns the first neighbour of v from `from` on; UINT32_MAX: none. */
+/* Returns the first neighbour of v that is at least `from`. Returns NONE if there is no such neighbour. */
 static uint32_t find_neighbour(const struct by_adjacency *graph, uint32_t v, uint32_t from) {
   const uint64_t *row = &graph->bits[(size_t)v * graph->words];
   if (from >= graph->n) return NONE;
@@ -52,12 +52,12 @@ bool by_hamilton_is_ring(const struct by_adjacency *graph, const uint32_t *order
 
 /* --- Small graphs: dynamic programming. --- */
 
-/* Paths from the last vertex through sets of the others: best[set * m + v] is the smallest length of a path through all
- * of the set that ends at its member v. */
+/* The table of paths from the last vertex through sets of the others. best[set * m + v] is the smallest length of a
+ * path through the whole set that ends at its member v. */
 struct table {
-  uint32_t m; /* the number of vertices without the last */
+  uint32_t m; /* The number of vertices without the last one. */
   uint32_t beside[BY_HAMILTON_EXACT];
-  float length[BY_HAMILTON_EXACT][BY_HAMILTON_EXACT]; /* INFINITY: no edge */
+  float length[BY_HAMILTON_EXACT][BY_HAMILTON_EXACT]; /* INFINITY: no edge. */
   float *best;
 };
 
@@ -70,7 +70,8 @@ static void list_edges(struct table *t, const struct by_adjacency *graph, const 
     }
 }
 
-/* Returns the vertex before v on the best path through the set; NONE: v is the first, or there is no path. */
+/* Returns the vertex before v on the best path through the set. Returns NONE if v is the first, or if there is no
+ * path. */
 static uint32_t find_before(const struct table *t, uint32_t set, uint32_t v, float *length) {
   uint32_t rest = set & ~(1u << v), best = NONE;
   *length = rest ? INFINITY : t->length[t->m][v];
@@ -84,7 +85,7 @@ static uint32_t find_before(const struct table *t, uint32_t set, uint32_t v, flo
   return best;
 }
 
-/* Returns whether there is a ring; the shortest is stored in `order`. */
+/* Returns whether there is a ring, and stores the shortest one in `order`. */
 static bool read_table(const struct table *t, uint32_t *order) {
   uint32_t set = (1u << t->m) - 1, last = NONE;
   float min = INFINITY, length;
@@ -146,8 +147,8 @@ enum banyan_status by_hamilton_find(const struct by_adjacency *graph, const floa
 
 /* --- Rotations. --- */
 
-/* Posa's rotations. A path p grows at its end; where that has no free neighbour, some neighbour p[i] of it on the path
- * is joined to it and p[i] - p[i+1] is cut: p[i+1] is the new end.
+/* Posa's rotations. A path p grows at its end. If the end has no free neighbour, an edge joins it to one of its
+ * neighbours p[i] on the path, and p[i] - p[i+1] is cut: p[i+1] becomes the new end.
  *
  *   p0 .. pi  pi+1 .. end    becomes    p0 .. pi  end .. pi+1      Ends that have a free neighbour, or that close the
  *            ^--- reversed ---^                                    ring, are preferred. */
@@ -156,13 +157,13 @@ enum { WORK = 200 << 20, MAX_EXAMINED = 32 };
 
 struct path {
   const struct by_adjacency *graph;
-  const uint32_t *preferred; /* the preferred order */
-  uint32_t *vertex;          /* the vertex at each index */
-  uint32_t *index;           /* the index of each vertex; NONE: free */
-  uint64_t *free;            /* bits of the free vertices */
-  uint32_t *preferred_index; /* the index of each vertex in the preferred order */
+  const uint32_t *preferred; /* The preferred order. */
+  uint32_t *vertex;          /* The vertex at each index. */
+  uint32_t *index;           /* The index of each vertex; NONE: it is free. */
+  uint64_t *free;            /* One bit for each vertex, set if it is free. */
+  uint32_t *preferred_index; /* The index of each vertex in the preferred order. */
   uint32_t n;
-  uint32_t work; /* the number of examined words and indices */
+  uint32_t work; /* The number of examined words and indices. */
   struct by_rng rng;
 };
 
@@ -180,7 +181,7 @@ static void append_vertex(struct path *p, uint32_t v) {
   p->free[v / 64] &= ~(1ull << v % 64);
 }
 
-/* Returns a neighbour of v, starting with a random one. */
+/* Returns the next neighbour of v from `*from` on, in a cycle, and advances `*from`. */
 static uint32_t get_neighbour(struct path *p, uint32_t v, uint32_t *from) {
   uint32_t w = find_neighbour(p->graph, v, *from);
   if (w == NONE) w = find_neighbour(p->graph, v, 0);
@@ -189,7 +190,7 @@ static uint32_t get_neighbour(struct path *p, uint32_t v, uint32_t *from) {
   return w;
 }
 
-/* Returns the free neighbour with the fewest free neighbours among those examined; NONE: there is none. */
+/* Returns the free neighbour with the fewest free neighbours among those examined. Returns NONE if there is none. */
 static uint32_t choose_free_neighbour(struct path *p, uint32_t v) {
   uint32_t from = (uint32_t)by_rng_below(&p->rng, p->graph->n), best = NONE, min = NONE, first = NONE;
   if (!count_free(p, v)) return NONE;
@@ -226,7 +227,7 @@ static void reverse_path(struct path *p, uint32_t from) {
   p->work += 2 * (p->n - from);
 }
 
-/* Rotates the path. False: its end has no neighbour on the path but the previous vertex. */
+/* Rotates the path. Returns false if its end has no neighbour on the path but the previous vertex. */
 static bool rotate_path(struct path *p) {
   uint32_t end = p->vertex[p->n - 1], from = (uint32_t)by_rng_below(&p->rng, p->graph->n), chosen = NONE, first = NONE;
   for (uint32_t examined = 0; examined < MAX_EXAMINED; examined++) {
@@ -286,15 +287,16 @@ enum banyan_status by_hamilton_rotate(const struct by_adjacency *graph, uint64_t
 /* --- Simple reasons why a graph has no ring. --- */
 
 struct search {
-  struct by_adjacency graph; /* a copy, from which edges are removed */
-  uint32_t *seen;            /* for each vertex: the time when it was first seen; NONE: not yet */
-  uint32_t *low;             /* for each vertex: the earliest time that its subtree reaches */
-  uint32_t *from;            /* for each vertex: its parent in the search */
-  uint32_t *at;              /* for each vertex: the next neighbour to examine */
+  struct by_adjacency graph; /* A copy, from which edges are removed. */
+  uint32_t *seen;            /* The time when each vertex was first seen; NONE: not yet. */
+  uint32_t *low;             /* The earliest time that the subtree of each vertex reaches. */
+  uint32_t *from;            /* The parent of each vertex in the search. */
+  uint32_t *at;              /* The next neighbour of each vertex to examine. */
   uint32_t *degree;
-  uint32_t *end;       /* for the end of a path of forced edges: its other end; for other vertices the vertex itself */
-  uint32_t (*need)[2]; /* for each vertex: its forced neighbours; NONE */
-  uint32_t *queue;     /* vertices with only two usable neighbours */
+  /* For each end of a path of forced edges its other end; for other vertices the vertex itself. */
+  uint32_t *end;
+  uint32_t (*need)[2]; /* The forced neighbours of each vertex; NONE: fewer. */
+  uint32_t *queue;     /* The vertices with only two usable neighbours. */
   uint32_t n_queue;
 };
 
@@ -369,7 +371,8 @@ static void remove_other_edges(struct search *s, uint32_t v) {
     if (w != s->need[v][0] && w != s->need[v][1]) remove_edge(s, v, w);
 }
 
-/* Forces an edge. False: that would close a ring through only some vertices. *length: the number of forced edges. */
+/* Forces an edge. Returns false if that would close a ring of only some vertices. *length is the number of forced
+ * edges. */
 static bool force_edge(struct search *s, uint32_t v, uint32_t w, uint32_t *length) {
   if (s->need[v][0] == w || s->need[v][1] == w) return true;
   if (s->need[v][1] != NONE || s->need[w][1] != NONE) return false;
@@ -423,8 +426,8 @@ enum banyan_status by_hamilton_refute(const struct by_adjacency *graph, struct b
                      .degree = BY_ARENA_ARRAY(&arena, uint32_t, n),
                      .end = BY_ARENA_ARRAY(&arena, uint32_t, n),
                      .need = by_arena_alloc(&arena, n, sizeof *s.need),
-                     .queue =
-                         BY_ARENA_ARRAY(&arena, uint32_t, n)}; /* Each vertex gets down to two neighbours only once. */
+                     /* Each vertex is queued only once, when two neighbours are left. */
+                     .queue = BY_ARENA_ARRAY(&arena, uint32_t, n)};
   s.graph.bits = BY_ARENA_ARRAY(&arena, uint64_t, bits);
   *out = (struct by_hamilton){.answer = BY_HAMILTON_UNKNOWN, .reason = BY_HAMILTON_GAVE_UP};
   bool ready = !arena.failed;

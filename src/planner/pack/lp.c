@@ -1,6 +1,7 @@
-/* Solves linear programs with CLP, which is C++ behind a C interface, by the primal simplex from the present basis. New
- * columns enter at 0, so that basis stays feasible and a solve after a few columns is short. The first use in a process
- * loads the library: it brings a BLAS with threads of its own, which ranks that do not plan should not have. */
+/* Solves linear programs with CLP, a C++ library with a C interface, by the primal simplex method from the present
+ * basis. New columns enter at 0, so that basis stays feasible and a solution after a few columns is short. The first
+ * use in a process loads the library: it starts a BLAS with threads of its own, which ranks that do not plan should not
+ * have. */
 #include "lp.h"
 
 #include <Clp_C_Interface.h>
@@ -34,7 +35,7 @@ enum { MAX_PIVOTS = 200000, MAX_ROWS = 1 << 24 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct { FUNCTIONS(BY_LIBRARY_MEMBER) } clp;
-static char missing[256]; /* why CLP cannot be used; "": it can */
+static char missing[256]; /* The reason why CLP cannot be used; "": it can be used. */
 
 static void load_library(void) {
   static const char *const names[] = {FUNCTIONS(BY_LIBRARY_NAME)};
@@ -42,13 +43,13 @@ static void load_library(void) {
     snprintf(missing, sizeof missing, "%s", banyan_error_text());
 }
 
-/* Loads CLP, without which nothing can be solved. */
-static enum banyan_status need_library(void) {
+/* Loads CLP, without which no program can be solved. */
+static enum banyan_status require_library(void) {
   pthread_once(&once, load_library);
   return *missing ? by_fail(BANYAN_ERR_UNSUPPORTED, "%s", missing) : BANYAN_OK;
 }
 
-static const double rounding = 1e-9; /* in units: smaller values are rounding errors of the solver */
+static const double rounding = 1e-9; /* Smaller values, in units, are rounding errors of the solver. */
 
 static enum banyan_status no_memory(void) {
   (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the linear program");
@@ -72,7 +73,7 @@ enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, double uni
   for (uint32_t i = 0; i < n_rows; i++)
     if (!(upper[i] >= 0) || isinf(upper[i]))
       return by_fail(BANYAN_ERR_ARGUMENT, "the limit of row %u is %g; it must be finite and >= 0", i, upper[i]);
-  BY_TRY(need_library());
+  BY_TRY(require_library());
   struct by_lp *lp = calloc(1, sizeof *lp);
   if (!lp) return no_memory();
   lp->n_rows = n_rows;
@@ -83,7 +84,7 @@ enum banyan_status by_lp_create(uint32_t n_rows, const double *upper, double uni
   lp->values = calloc((size_t)n_rows + 1, sizeof *lp->values);
   enum banyan_status status = lp->model && lp->price && lp->rows && lp->values ? BANYAN_OK : no_memory();
   if (status == BANYAN_OK) {
-    clp.Clp_setLogLevel(lp->model, 0); /* it would write to standard output */
+    clp.Clp_setLogLevel(lp->model, 0); /* CLP would write to standard output. */
     status = add_rows(lp, upper);
   }
   if (status != BANYAN_OK) {
@@ -131,7 +132,7 @@ void by_lp_allow(struct by_lp *lp, uint32_t column, bool allowed) {
   clp.Clp_columnUpper(lp->model)[column] = allowed ? INFINITY : 0;
 }
 
-/* Describes a status of CLP; 0 is optimal. */
+/* Describes a status of CLP. Status 0 is optimal. */
 static const char *describe_status(int status) {
   static const char *const words[] = {"", "it has no solution", "a column has no limit", "it took too many steps",
                                       "numbers went out of range"};
@@ -151,7 +152,7 @@ enum banyan_status by_lp_solve(struct by_lp *lp) {
   clp.Clp_setNumberIterations(lp->model, 0);
   clp.Clp_primal(lp->model, 0);
   int status = clp.Clp_status(lp->model);
-  if (status > 2) { /* once more, without the old basis */
+  if (status > 2) { /* This is another attempt without the old basis. */
     clp.Clp_setNumberIterations(lp->model, 0);
     clp.Clp_initialSolve(lp->model);
     status = clp.Clp_status(lp->model);

@@ -5,9 +5,10 @@
 #include "rates.h"
 
 enum { SLOTS = 16, SWEEPS = 7, IDLE_LIMIT = 10 };
-static const double worth_waiting = 1e-3,
-                    good_enough =
-                        0.99; /* parts of the bound: progress in a round, and what is good enough without progress */
+static const double min_progress = 1e-3,
+                    /* Parts of the bound: the gain of a round that counts as progress, and the throughput that suffices
+                     * without progress. */
+    good_enough = 0.99;
 
 struct exact {
   const struct by_graph *graph;
@@ -79,7 +80,7 @@ static enum banyan_status pack_exactly(struct exact *x, const struct by_exact_op
   /* Degenerate programs, such as those of tori, could continue for thousands of rounds without progress. */
   const struct by_lp_rounds rounds = {.ratio = o->ratio,
                                       .max = o->rounds,
-                                      .progress = worth_waiting,
+                                      .progress = min_progress,
                                       .idle_limit = IDLE_LIMIT,
                                       .good_enough = good_enough,
                                       .solve = solve_rates,

@@ -2,19 +2,19 @@
  *
  * Every resource has a load, relative to its capacity, and a price that grows exponentially with it. The lightest tree
  * under the prices gets a rate that raises the load of its narrowest resource by a fraction, the step, of the largest
- * load. All loads are scaled down together at the end, so what matters is how even they are:
+ * load. At the end, all loads are scaled down together, so that only their evenness matters:
  *
- *   load  ^  ____        ____       the price of the full ones is high, trees avoid them, the others catch up;
- *         | |    |__  __|    |      a small step makes it even, a large one makes it quick and fades what came before
+ *   load  ^  ____        ____       full resources are expensive, so trees avoid them and the others catch up;
+ *         | |    |__  __|    |      small steps make loads even, large ones are fast and outweigh earlier trees
  *         +--------------------> resources
  *
  * So steps start large. When the largest load has grown fourfold, most of the rate is of this phase, and the step is
- * halved. Garg and Koenemann 1998 keep one step throughout and prove (1 - e) of the optimum after edges * log(edges) /
- * e^2 trees; phases and the bounds below get there with far fewer.
+ * halved. Garg and Koenemann (1998) keep one step throughout and prove (1 - e) of the optimum after edges * log(edges)
+ * / e^2 trees; phases and the bounds below need far fewer trees.
  *
- * Bounds (by_span_certify) come from the prices of every tree; from their running average, which plays against all
- * trees of some time and evens out what one step makes of equal resources; and from prices that are 1 for loads above a
- * threshold and 0 below, which are the partitions of Tutte and Nash-Williams where every edge has one resource. */
+ * Bounds (by_span_certify) result from the prices of every tree; from the running average of prices, which evens out
+ * what one step does to equal resources; and from prices that are 1 for loads above a threshold and 0 below. The latter
+ * are the partitions of Tutte and Nash-Williams if every edge has one resource. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,40 +23,44 @@
 #include "rates.h"
 
 enum {
-  FIRST_CHECK =
-      32, /* First check for better bounds after this many trees; later checks follow after an eighth more each time. */
-  FIRST_STEINER = 128,    /* The same with optional vertices, where bounds cost more. */
+  /* The number of trees before the first check for better bounds. Later checks follow after an eighth more each time.
+   */
+  FIRST_CHECK = 32,
+  FIRST_STEINER = 128,    /* FIRST_CHECK for graphs with optional vertices, where bounds cost more. */
   EDGES_IN_ALL = 1 << 26, /* The default limit of trees is this divided by the number of edges. */
   MIN_TREES = 1000,
   MAX_TREES = 40000,
 };
 
 static const double first_step = 0.2, last_step = 0x1p-10, growth = 4, default_goal = 0.995;
-static const double memory = 0.03; /* weight of one tree's prices in their average */
-static const double last_climb = 0x1p-6;
-static const double too_large = 0x1p300; /* loads above this are scaled down */
-static const double negligible = 1e-7; /* rates below this part of the sum are dropped, such as those of early trees */
-static const double worth_keeping = 0.1; /* a gain must close this part of the distance to the goal to be kept */
+static const double weight_of_prices = 0.03; /* The weight of one tree's prices in their average. */
+static const double min_exponent = 0x1p-6;
+static const double too_large = 0x1p300; /* Loads above this are scaled down. */
+/* Rates below this part of the sum are dropped, such as those of early trees. */
+static const double negligible = 1e-7;
+/* A gain is kept if it closes this part of the distance to the goal. */
+static const double worth_keeping = 0.1;
 
 struct weights {
   const struct by_graph *graph;
   struct by_span span;
   struct by_pool pool;
   double goal;
-  double *load;    /* of each resource, relative to its capacity */
-  double *price;   /* of each resource at the present load */
-  double *average; /* the average of the last prices, each set scaled to sum 1 */
-  double *phase;   /* the sum of all prices of this phase, scaled likewise */
-  double *other;   /* prices to be tried */
-  uint32_t *times; /* scratch memory, 0 between calls */
-  double *rate;    /* of each tree of the pool */
-  double *kept;    /* the rates when they were best */
+  double *load;    /* The load of each resource, relative to its capacity. */
+  double *price;   /* The price of each resource at the present load. */
+  double *average; /* The running average of the prices, each set scaled to sum 1. */
+  /* The sum of all prices of this phase, each set scaled to sum 1 and weighted by the tree's part of the rate. */
+  double *phase;
+  double *other;   /* Prices from which a bound is computed. */
+  uint32_t *times; /* Scratch weight_of_prices, 0 between calls. */
+  double *rate;    /* The rate of each tree of the pool. */
+  double *kept;    /* The rates when their throughput was highest. */
   uint32_t allocated_rate, allocated_kept;
   uint32_t n_kept;
-  double total, largest; /* the sum of the rates; the largest load */
+  double total, largest; /* The sum of the rates, and the largest load. */
   double step, phase_end;
-  double climb;       /* a step multiplies a price by exp(climb) */
-  double best, bound; /* the throughput of the kept rates, and the proven bound */
+  double exponent;    /* A step multiplies the price of a resource by at most exp(exponent). */
+  double best, bound; /* The throughput of the kept rates, and the proven bound. */
 };
 
 static enum banyan_status init_weights(struct weights *w) {
@@ -76,8 +80,8 @@ static enum banyan_status init_weights(struct weights *w) {
 /* --- Prices and bounds. --- */
 
 static void set_prices(struct weights *w) {
-  double sharpness = w->largest > 0 ? w->climb / (w->step * w->largest) : 0;
-  double narrowest = INFINITY; /* It keeps prices near 1. */
+  double sharpness = w->largest > 0 ? w->exponent / (w->step * w->largest) : 0;
+  double narrowest = INFINITY; /* This factor keeps prices near 1. */
   for (uint32_t r = 0; r < w->graph->n_resources; r++) narrowest = fmin(narrowest, w->graph->capacity[r]);
   for (uint32_t r = 0; r < w->graph->n_resources; r++)
     w->price[r] = exp(sharpness * (w->load[r] - w->largest)) * narrowest / w->graph->capacity[r];
@@ -92,7 +96,7 @@ static double sum_prices(const struct weights *w, const double *price) {
 static void add_to_average(struct weights *w, double rate) {
   double one = 1 / sum_prices(w, w->price), share = rate / w->total;
   for (uint32_t r = 0; r < w->graph->n_resources; r++) {
-    w->average[r] += memory * (one * w->price[r] - w->average[r]);
+    w->average[r] += weight_of_prices * (one * w->price[r] - w->average[r]);
     w->phase[r] += share * one * w->price[r];
   }
 }
@@ -173,7 +177,7 @@ static void keep_best(struct weights *w) {
   for (uint32_t t = 0; t < w->n_kept; t++) w->kept[t] = w->rate[t] > negligible * w->total ? w->rate[t] : 0;
 }
 
-/* Adds a tree. The bound of a spanning tree is known with the tree; that of a Steiner tree needs another search. */
+/* Adds a tree. The weight of a spanning tree also gives a bound; that of a Steiner tree needs another search. */
 static enum banyan_status add_tree(struct weights *w) {
   BY_TRY(by_graph_check_cancelled(w->graph));
   set_prices(w);
@@ -194,7 +198,7 @@ static void end_phase(struct weights *w) {
   try_bound(w, w->phase);
   memset(w->phase, 0, w->graph->n_resources * sizeof *w->phase);
   if (w->step <= last_step)
-    w->climb = fmax(w->climb / 2, last_climb);
+    w->exponent = fmax(w->exponent / 2, min_exponent);
   else if (w->phase_end > 0)
     w->step = fmax(w->step / 2, last_step);
   w->phase_end = growth * w->largest;
@@ -209,14 +213,14 @@ static enum banyan_status add_trees(struct weights *w, uint32_t max_trees) {
     find_bounds(w);
     check = i + (i / 8 > min ? i / 8 : min);
   }
-  find_bounds(w); /* A good bound may prove to be very good. */
+  find_bounds(w); /* The last prices may prove a better bound. */
   return BANYAN_OK;
 }
 
 enum banyan_status by_pack_weights(const struct by_graph *graph, const struct by_weights_options *options,
                                    struct by_packing **out) {
   uint32_t max = (uint32_t)fmin(fmax((double)EDGES_IN_ALL / graph->n_edges, MIN_TREES), MAX_TREES);
-  struct weights w = {.graph = graph, .goal = default_goal, .step = first_step, .climb = 1, .bound = INFINITY};
+  struct weights w = {.graph = graph, .goal = default_goal, .step = first_step, .exponent = 1, .bound = INFINITY};
   if (options && options->max_trees) max = options->max_trees;
   if (options && options->goal > 0) w.goal = options->goal;
   enum banyan_status status = init_weights(&w);

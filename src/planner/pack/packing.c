@@ -1,4 +1,4 @@
-/* Keeps pools of trees, their linear program and its prices, and makes packings and plans of them. */
+/* Manages pools of trees, their linear program and its prices, and makes packings and plans of them. */
 #include "packing.h"
 
 #include <math.h>
@@ -10,7 +10,8 @@
 #include "rates.h"
 #include "topology.h"
 
-static const double full = 1 - 0x1p-40; /* the load of the fullest resource; rounding must not exceed its capacity */
+/* The load of the fullest resource. It is slightly below 1, so that rounding does not exceed the capacity. */
+static const double full = 1 - 0x1p-40;
 
 void by_packing_destroy(struct by_packing *packing) {
   if (!packing) return;
@@ -110,8 +111,8 @@ enum banyan_status by_packing_make(const struct by_pool *pool, const double *rat
 
 /* --- The linear program. --- */
 
-/* Returns the smallest sum of capacities at a terminal: an upper bound of a tree's rate that is near the rate of all
- * trees. */
+/* Returns the smallest sum of capacities in bit/s at a terminal: an upper bound of a tree's rate that is near the rate
+ * of all trees. */
 static double get_unit(const struct by_graph *graph) {
   double min = INFINITY;
   for (uint32_t v = 0; v < graph->n_terminals; v++) {
@@ -180,16 +181,16 @@ enum banyan_status by_rates_keep(struct by_rates *rates, uint32_t max, double mi
     if (!too_many) return BANYAN_OK;
     for (uint32_t t = 0; t < rates->pool.n_trees; t++)
       if (rates->lp->rate[t] == 0) by_lp_allow(rates->lp, t, false);
-    /* Only some are dropped, since the others will get more. */
+    /* Only some trees are dropped, since the rates of the others will grow. */
     for (uint32_t i = (too_many + 7) / 8; i > 0; i--) by_lp_allow(rates->lp, find_smallest(rates), false);
   }
 }
 
 /* --- Prices. --- */
 
-static const double smoothing = 0.7; /* the weight of the best prices */
+static const double smoothing = 0.7; /* The weight of the best prices in a mixture. */
 
-/* Returns what all resources are worth together. */
+/* Returns the value of all resources together. */
 static double sum_prices(const struct by_pricing *pricing, const double *price) {
   double sum = 0;
   for (uint32_t r = 0; r < pricing->n_rows; r++)
@@ -279,11 +280,11 @@ enum banyan_status by_pack_low(const struct by_graph *graph, bool hops, struct b
 
 struct planning {
   const struct by_graph *graph;
-  const struct by_vertex *vertices; /* one for each vertex of the graph */
+  const struct by_vertex *vertices; /* One element for each vertex of the graph. */
   struct by_plan *plan;
-  uint32_t *vertex;   /* for each vertex of the graph: that of the plan; NONE: it is not used */
-  uint32_t *helper;   /* the used optional vertices, by name */
-  uint32_t *position; /* for each vertex of the plan: its position in the present group; NONE: not in it */
+  uint32_t *vertex;   /* The vertex of the plan for each vertex of the graph; NONE: it is not used. */
+  uint32_t *helper;   /* The used optional vertices, sorted by name. */
+  uint32_t *position; /* The position of each vertex of the plan in the present group; NONE: it is not in the group. */
   uint32_t n_helpers;
   struct by_arena arena;
 };
@@ -297,7 +298,7 @@ static void find_helpers(struct planning *p, const struct by_group *groups, uint
     for (uint32_t u = 0; u < groups[i].n; u++) {
       uint32_t v = groups[i].order[u], at = p->n_helpers;
       if (p->vertex[v] != NONE) continue;
-      p->vertex[v] = 0; /* Its number is known when all helpers are. */
+      p->vertex[v] = 0; /* The numbers of helpers are known only when all are found. */
       for (; at > 0 && strcmp(p->vertices[p->helper[at - 1]].name, p->vertices[v].name) > 0; at--)
         p->helper[at] = p->helper[at - 1];
       p->helper[at] = v;
@@ -320,8 +321,8 @@ static enum banyan_status name_vertices(struct planning *p) {
 
 /* ---- Groups. */
 
-/* Adds a group. A tree's positions follow the plan's order of vertices, so that ranks come first; those of a rotated
- * group have a meaning and stay. */
+/* Adds a group. A tree's positions follow the plan's order of vertices, so that ranks come first. Positions in a
+ * rotated group have a meaning and stay. */
 static enum banyan_status add_group(struct planning *p, const struct by_group *from, struct by_group *to) {
   bool rotated = from->kind == BY_GROUP_ROTATED;
   uint32_t n = 0;

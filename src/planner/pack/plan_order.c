@@ -1,4 +1,4 @@
-/* Orders ranks: by improving a ring, by the widest spanning tree, and by a ring of direct links. */
+/* Orders ranks by improving a ring, by the widest spanning tree, and by a ring of direct links. */
 #include "plan_order.h"
 
 #include <math.h>
@@ -10,23 +10,25 @@
 #include "topology.h"
 #include "topology_paths.h"
 
-/* smaller gains are rounding errors */
+/* Smaller gains, as parts of a score, are rounding errors. */
 static const double gain = 1e-9;
 
 struct search {
   const struct by_topology *topology;
   const struct by_graph *graph;
   uint32_t n;
-  uint32_t *first; /* uses[first[i * n + j]] ..: what is used from rank j to rank i */
-  uint32_t *uses;  /* directions of links, then what each node sends and receives */
+  /* Elements first[i * n + j] .. first[i * n + j + 1] - 1 of `uses` are the resources on the path from rank j to rank
+   * i. */
+  uint32_t *first;
+  uint32_t *uses; /* The numbers of resources: directions of links, followed by what each node sends and receives. */
   size_t n_uses, allocated;
-  double *seconds; /* of each of these: the time for a bit */
-  double *load;    /* scratch memory, zero between calls */
+  double *seconds; /* The seconds for a bit over each resource. */
+  double *load;    /* Scratch memory, 0 between calls. */
   struct by_arena arena;
 };
 
 struct score {
-  double max, all; /* the seconds of the fullest resource, and of all together */
+  double max, all; /* The seconds for a bit over the fullest resource, and over all resources together. */
 };
 
 /* --- Used resources. --- */
@@ -43,7 +45,7 @@ static bool add_use(struct search *s, uint32_t what, struct by_capacity capacity
 static bool list_path(struct search *s, const struct by_next_hop *hops, uint32_t from, uint32_t to) {
   const struct by_topology *t = s->topology;
   for (uint32_t at = from, next; at != to; at = next) {
-    uint32_t link = hops[at].link, direction = t->links[link].a == at ? BY_AB : BY_BA;
+    uint32_t link = hops[at].link, direction = by_link_direction(&t->links[link], at);
     next = hops[at].next;
     if (!add_use(s, 2 * link + direction, t->links[link].capacity[direction]) ||
         !add_use(s, 2 * t->n_links + 2 * at, t->nodes[at].out) ||
@@ -53,7 +55,8 @@ static bool list_path(struct search *s, const struct by_next_hop *hops, uint32_t
   return true;
 }
 
-/* Lists the paths of all pairs. Paths are searched for by destination, so the pair of i and j is from j to i. */
+/* Lists the paths of all pairs. Paths are searched for by destination, so the pair of i and j is the path from j to
+ * i. */
 static enum banyan_status list_paths(struct search *s, const struct by_paths *paths, struct by_next_hop *hops) {
   for (uint32_t i = 0; i < s->n; i++) {
     BY_TRY(by_paths_between(paths, s->graph->node[i], s->graph->node, s->n, hops));
@@ -85,7 +88,7 @@ static struct score score_order(const struct search *s, const uint32_t *order) {
   return score;
 }
 
-static bool is_better(const struct score *a, const struct score *b) {
+static bool is_better_score(const struct score *a, const struct score *b) {
   if (a->max < b->max * (1 - gain)) return true;
   return a->max <= b->max * (1 + gain) && a->all < b->all * (1 - gain);
 }
@@ -106,7 +109,7 @@ static struct score improve_order(const struct search *s, uint32_t *order) {
       for (uint32_t j = i + 1; j < s->n; j++) {
         reverse_part(order, i, j);
         struct score score = score_order(s, order);
-        if (is_better(&score, &best)) {
+        if (is_better_score(&score, &best)) {
           best = score;
           better = true;
         } else {
@@ -121,10 +124,10 @@ static enum banyan_status search_order(struct search *s, uint32_t *order) {
   uint32_t given[BY_RING_SEARCHED];
   struct by_paths paths;
   struct by_next_hop *hops = BY_ARENA_ARRAY(&s->arena, struct by_next_hop, s->topology->n_nodes);
-  size_t things = 2 * ((size_t)s->topology->n_links + s->topology->n_nodes);
+  size_t n_resources = 2 * ((size_t)s->topology->n_links + s->topology->n_nodes);
   s->first = BY_ARENA_ARRAY(&s->arena, uint32_t, (size_t)s->n * s->n + 1);
-  s->seconds = BY_ARENA_ARRAY(&s->arena, double, things);
-  s->load = BY_ARENA_ARRAY(&s->arena, double, things);
+  s->seconds = BY_ARENA_ARRAY(&s->arena, double, n_resources);
+  s->load = BY_ARENA_ARRAY(&s->arena, double, n_resources);
   if (s->arena.failed) return by_plan_no_memory();
   BY_TRY(by_paths_init(&paths, s->topology));
   enum banyan_status status = list_paths(s, &paths, hops);
@@ -132,7 +135,7 @@ static enum banyan_status search_order(struct search *s, uint32_t *order) {
   BY_TRY(status);
   for (uint32_t r = 0; r < s->n; r++) given[r] = r;
   struct score of_order = improve_order(s, order), of_given = improve_order(s, given);
-  if (is_better(&of_given, &of_order)) memcpy(order, given, s->n * sizeof *order);
+  if (is_better_score(&of_given, &of_order)) memcpy(order, given, s->n * sizeof *order);
   return BANYAN_OK;
 }
 
@@ -145,7 +148,7 @@ enum banyan_status by_ring_search(const struct by_topology *topology, const stru
   return status;
 }
 
-/* A ring is searched for among at most this many hosts. */
+/* The largest number of hosts among which a ring is searched for. */
 enum { MAX_RING = 1024 };
 #define NONE UINT32_MAX
 
@@ -153,14 +156,17 @@ enum { MAX_RING = 1024 };
 
 struct traversal {
   const struct by_topology *topology;
-  struct by_heap_item *wide; /* links by negative residual capacity; then those of the tree in that order */
+  /* The links by negative residual capacity in bit/s. Afterwards the first n_tree elements are the links of the tree in
+   * this order. */
+  struct by_heap_item *wide;
   uint32_t n_tree;
-  uint32_t *above;          /* the disjoint sets of joined nodes */
-  uint32_t *first, *beside; /* the tree's links at each node: first[node], then beside[2 * index + end] */
+  uint32_t *above; /* The disjoint sets of joined nodes. */
+  /* The lists of the tree's ends of links at each node: first[node], followed by beside[2 * index + end]. */
+  uint32_t *first, *beside;
   uint32_t *stack, *from;
 };
 
-/* Kruskal's algorithm: the narrowest link of the tree is as wide as possible. */
+/* Joins nodes by Kruskal's algorithm: the narrowest link of the tree is as wide as possible. */
 static void join_widest(struct traversal *w) {
   const struct by_topology *t = w->topology;
   for (uint32_t i = 0; i < t->n_links; i++) {
@@ -190,7 +196,7 @@ static void list_ends(struct traversal *w) {
   }
 }
 
-/* Traverses the tree depth first from a node; rank[]: the rank of each node, or NONE. */
+/* Traverses the tree depth first from a node. rank[] has the rank of each node, or NONE. */
 static void traverse_tree(struct traversal *w, uint32_t start, const uint32_t *rank, uint32_t *order) {
   const struct by_topology *t = w->topology;
   uint32_t depth = 0, n = 0;

@@ -1,4 +1,4 @@
-/* Improves several trees with shares: by growing each again, and by swaps of edges. */
+/* Improves several trees with shares, by growing each again and by swapping edges. */
 #include "grow.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "plan_make.h"
 
-/* Noise distinguishes equal prices, otherwise all trees would make the same choice. */
+/* Noise distinguishes equal prices, so that not all trees choose the same edge. */
 static const double noise_of_prices = 0.01;
 enum { NOISE = 4096 };
 
@@ -15,8 +15,8 @@ enum { NOISE = 4096 };
  * continues linearly, since sums of prices must stay finite. 2^x is 2^n * 2^f with |f| <= 1/2: n is added to the
  * exponent. */
 static inline double exponential(double x) {
-  static const double highest = 300, lowest = -700,
-                      shift = 0x1.8p52; /* shift makes the last bits of a sum an integer */
+  static const double highest = 300, lowest = -700;
+  static const double shift = 0x1.8p52; /* Adding it makes the last bits of a sum an integer. */
   double beyond = x > highest ? x - highest : 0, y = x - beyond;
   y = (y < lowest ? lowest : y) * 0x1.71547652b82fep0;
   double shifted = y + shift, f = (y - (shifted - shift)) * 0x1.62e42fefa39efp-1;
@@ -30,7 +30,7 @@ static inline double exponential(double x) {
   return power * (1 + beyond);
 }
 
-/* Returns the price of one more step: its integral, up to a common factor. */
+/* Returns the increase of a resource's price over one step, up to a factor that is common to all resources. */
 static inline double get_resource_price(const struct by_slots *s, uint32_t r) {
   double rise = s->steep * s->step[r];
   return exponential(s->steep * (s->load[r] + s->step[r] - 1)) * (rise / (1 + rise));
@@ -42,7 +42,7 @@ static double get_edge_price(void *context, uint32_t edge) {
   const struct by_graph_edge *e = &graph->edges[edge];
   double sum = 0;
   for (uint32_t i = 0; i < e->n; i++) sum += s->price[graph->uses[e->first + i]];
-  return sum * s->noise[(edge + s->luck) % NOISE];
+  return sum * s->noise[(edge + s->noise_offset) % NOISE];
 }
 
 static void take_edge(void *context, uint32_t edge) {
@@ -93,8 +93,8 @@ double by_slots_throughput(const struct by_slots *s) {
   return max > 0 ? s->target / max : 0;
 }
 
-/* Sets which vertices the slot may use, with one optional vertex changed at random, which stays if the tree is better.
- */
+/* Sets which vertices the slot may use. One optional vertex is changed at random; the change stays if the tree is
+ * better. */
 static void choose_vertices(struct by_slots *s, const struct by_slot *slot) {
   struct by_grower *g = s->grower;
   uint32_t first = g->graph->n_terminals, n = g->graph->n_vertices - first;
@@ -106,7 +106,7 @@ static void choose_vertices(struct by_slots *s, const struct by_slot *slot) {
   }
 }
 
-/* Replaces the slot's tree by the grower's if that costs no more. s->load has the loads of the other trees. */
+/* Replaces the slot's tree by the grower's if that costs no more. s->load has the loads by the other trees. */
 static void offer_tree(struct by_slots *s, struct by_slot *slot) {
   struct by_grower *g = s->grower;
   size_t bytes = g->graph->n_resources * sizeof *s->load;
@@ -133,7 +133,7 @@ static void regrow_slot(struct by_slots *s, struct by_slot *slot) {
   memcpy(s->others, s->load, bytes);
   for (uint32_t r = 0; r < n; r++) s->step[r] = slot->share * s->target * s->inverse[r];
   for (uint32_t r = 0; r < n; r++) s->price[r] = get_resource_price(s, r);
-  s->luck = (uint32_t)by_rng_next(&s->rng);
+  s->noise_offset = (uint32_t)by_rng_next(&s->rng);
   choose_vertices(s, slot);
   struct by_price price = {get_edge_price, take_edge, s};
   uint32_t root = s->roots ? s->roots[by_rng_below(&s->rng, s->n_roots)]
@@ -148,7 +148,7 @@ static void regrow_slot(struct by_slots *s, struct by_slot *slot) {
 
 bool by_slots_sweep(struct by_slots *s) {
   bool full = true;
-  by_slots_recount(s); /* Rounding errors accumulate. */
+  by_slots_recount(s); /* This removes accumulated rounding errors. */
   for (uint32_t i = 0; i < s->n; i++) {
     regrow_slot(s, &s->slots[i]);
     full &= s->slots[i].n > 0;
@@ -186,8 +186,8 @@ enum banyan_status by_slots_init(struct by_slots *s, struct by_grower *grower, u
   }
   for (uint32_t r = 0; r < n_resources; r++) s->inverse[r] = 1 / grower->graph->capacity[r];
   for (uint32_t i = 0; i < NOISE; i++) s->noise[i] = 1 + noise_of_prices * by_rng_unit(&s->rng);
-  /* Determines whether taking an edge raises the price of others, by counting in `load`, which is 0 before and after.
-   */
+  /* Determines whether taking an edge raises the price of others, by counting in `load`, which is 0 before and
+   * after. */
   for (uint32_t i = 0; i < grower->graph->n_uses; i++) s->shared |= s->load[grower->graph->uses[i]]++ > 0;
   memset(s->load, 0, n_resources * sizeof *s->load);
   return BANYAN_OK;
@@ -196,8 +196,8 @@ enum banyan_status by_slots_init(struct by_slots *s, struct by_grower *grower, u
 /* --- Swaps of edges. --- */
 
 static const uint32_t none = UINT32_MAX;
-static const double max_heats =
-    20; /* changes above this multiple of the heat, with a probability below e^-20, are not considered */
+/* Changes above this multiple of the heat, with a probability below e^-20, are not considered. */
+static const double max_heats = 20;
 
 static uint32_t *get_tree(const struct by_swaps *s, uint32_t slot) {
   return s->up + (size_t)slot * s->slots->grower->graph->n_vertices;
@@ -237,7 +237,7 @@ static double get_overload_cost(double load) {
   return over > 0 ? over * over : 0;
 }
 
-/* Returns the cost of loading the edge's resources by `rate` more. */
+/* Returns by how much the cost rises if the edge's resources are loaded by `rate` more bit/s. */
 static double get_added_cost(const struct by_slots *s, uint32_t edge, double rate) {
   const struct by_graph *graph = s->grower->graph;
   const struct by_graph_edge *e = &graph->edges[edge];
@@ -253,13 +253,13 @@ static double get_added_cost(const struct by_slots *s, uint32_t edge, double rat
 
 struct swap {
   uint32_t *up;
-  uint32_t in;        /* the edge to be added */
-  uint32_t from, cut; /* its end on the side that is cut off, and the vertex below the removed edge */
+  uint32_t in;        /* The edge to be added. */
+  uint32_t from, cut; /* The end of that edge on the side that is cut off, and the vertex below the removed edge. */
   double rate, saved;
   uint32_t equals;
 };
 
-/* Finds the edge between `from` and `end` whose removal saves most, with a random choice among equals. */
+/* Finds the edge between `from` and `end` whose removal saves most, with a random choice among equal ones. */
 static void find_removable(struct by_swaps *s, struct swap *w, uint32_t from, uint32_t end) {
   const struct by_graph *graph = s->slots->grower->graph;
   for (uint32_t v = from; v != end; v = by_graph_other_end(graph, w->up[v], v)) {
@@ -273,7 +273,7 @@ static void find_removable(struct by_swaps *s, struct swap *w, uint32_t from, ui
   }
 }
 
-/* Returns the vertex where the paths up from a and b meet. */
+/* Returns the vertex where the paths from a and b towards the root meet. */
 static uint32_t find_meeting(struct by_swaps *s, const uint32_t *up, uint32_t a, uint32_t b) {
   const struct by_graph *graph = s->slots->grower->graph;
   s->now++;
@@ -319,8 +319,9 @@ static void try_swap(struct by_swaps *s, double heat, double max) {
 }
 
 void by_swaps_try(struct by_swaps *s, uint64_t work, double heat) {
-  by_slots_recount(s->slots); /* Rounding errors accumulate, and shares may have changed. */
-  /* No swap saves more than the most expensive edge costs now, or only slightly more, since loads change meanwhile. */
+  by_slots_recount(s->slots); /* This removes accumulated rounding errors, and shares may have changed. */
+  /* No swap saves more than the present cost of the most expensive edge, or only slightly more, since loads change
+   * meanwhile. */
   double max = 0;
   for (uint32_t r = 0; r < s->slots->grower->graph->n_resources; r++)
     max = fmax(max, 2 * get_overload_cost(s->slots->load[r]));

@@ -13,28 +13,30 @@ enum { DIGIT = 11, DIGITS = 6, BUCKETS = 1 << DIGIT, WORD = 64 };
 /* The search for a light Steiner tree. For a given set of optional vertices it is a spanning tree, so a tree is
  * represented by a set. */
 struct by_steiner {
-  uint32_t next;      /* the optional vertex that is flipped next */
-  bool *in;           /* the vertices of the present set */
-  bool *best;         /* the vertices of the lightest tree of this call; between calls those of the last call */
-  uint32_t *tree;     /* the edges of that tree */
-  uint32_t n_tree;    /* the number of these edges */
-  uint32_t *degree;   /* scratch memory for vertices */
-  double *far;        /* closure: the distance of each vertex to its terminal */
-  uint32_t *terminal; /* the nearest terminal of each vertex */
-  uint32_t *from;     /* the edge by which the path to the terminal leaves */
-  double *left;       /* ascent: the residual weight of each arc; arcs into v are parallel to v's edges in `incident` */
-  uint32_t *seen;     /* for each vertex: the last search that reached it */
+  uint32_t next; /* The optional vertex that is flipped next. */
+  bool *in;      /* The vertices of the present set. */
+  /* The vertices of the lightest tree of this call; between calls those of the last call. */
+  bool *best;
+  uint32_t *tree;     /* The edges of the lightest tree. */
+  uint32_t n_tree;    /* The number of these edges. */
+  uint32_t *degree;   /* Scratch memory for vertices. */
+  double *far;        /* For the closure: the distance of each vertex to its terminal. */
+  uint32_t *terminal; /* The nearest terminal of each vertex. */
+  uint32_t *from;     /* The edge by which the path from each vertex to its terminal leaves. */
+  /* For dual ascent: the residual weight of each arc. Arcs into v are parallel to v's edges in `incident`. */
+  double *left;
+  uint32_t *seen; /* The number of the last search that reached each vertex. */
   uint32_t search;
-  uint32_t *found;            /* the vertices of a search */
-  struct by_heap heap;        /* vertices with keys */
-  struct by_heap_item *joins; /* closure: edges between the terminals' parts */
+  uint32_t *found;            /* The vertices of a search. */
+  struct by_heap heap;        /* Vertices with keys. */
+  struct by_heap_item *joins; /* For the closure: the edges between the terminals' parts. */
 };
 
 enum {
-  FLIPS = 2,            /* how many optional vertices each call flips to see whether that helps */
-  MAX_OPTIONAL = 16,    /* all sets of up to this many are tried, if that takes at most */
-  EXACT_WORK = 1 << 18, /* this many steps */
-  WELL_WORK = 1 << 23,  /* the limit of steps for a search that is made once */
+  FLIPS = 2,               /* The number of optional vertices that each call flips. */
+  MAX_OPTIONAL = 16,       /* The largest number of optional vertices of which all sets are tried. */
+  EXACT_WORK = 1 << 18,    /* The largest number of steps for trying all sets. */
+  THOROUGH_WORK = 1 << 23, /* The largest number of steps for trying all sets in a search that is made once. */
 };
 
 static bool can_try_all(const struct by_graph *graph, uint64_t work) {
@@ -67,8 +69,8 @@ static struct by_steiner *make_steiner(struct by_arena *arena, const struct by_g
 enum banyan_status by_span_init(struct by_span *span, const struct by_graph *graph) {
   size_t n = graph->n_vertices, m = graph->n_edges;
   *span = (struct by_span){.graph = graph,
-                           /* Prim's algorithm examines all waiting vertices in each step; Kruskal's sorts and joins,
-                              about 16 times the work for an edge. */
+                           /* Prim's algorithm examines all waiting vertices in each step. Kruskal's sorts and joins,
+                            * about 16 times the work for an edge. */
                            .dense = (uint64_t)n * n < 8 * (uint64_t)graph->n_edges,
                            .exact = n == graph->n_terminals || can_try_all(graph, EXACT_WORK)};
   struct by_arena *arena = &span->arena;
@@ -109,7 +111,7 @@ void by_span_set_prices(struct by_span *span, const double *price) {
 
 /* --- Kruskal's algorithm. --- */
 
-/* Sorts by one digit; false: all keys have the same digit. */
+/* Sorts by one digit. Returns false if all keys have this digit in common. */
 static bool sort_digit(const struct by_span_key *from, struct by_span_key *to, uint32_t n, uint32_t *count, int shift) {
   uint32_t at = 0;
   if (count[from[0].weight >> shift & (BUCKETS - 1)] == n) return false;
@@ -122,7 +124,7 @@ static bool sort_digit(const struct by_span_key *from, struct by_span_key *to, u
   return true;
 }
 
-/* Radix sort, least significant digit first; edges of equal weight stay in the order of their numbers. */
+/* Radix sort, least significant digit first. Edges of equal weight stay in the order of their numbers. */
 static void sort_edges(struct by_span *span) {
   uint32_t n = span->graph->n_edges, count[DIGITS][BUCKETS] = {{0}};
   struct by_span_key *from = span->keys, *to = span->keys + n;
@@ -212,7 +214,8 @@ static double run_prim(struct by_span *span, const bool *in) {
 
 /* --- Trees over a set of vertices. --- */
 
-/* Computes the lightest tree over the vertices v with in[v] (NULL: all) in `tree`. INFINITY: they are not connected. */
+/* Computes the lightest tree over the vertices v with in[v] (NULL: all) in `tree`. Returns INFINITY if they are not
+ * connected. */
 static double find_tree_over(struct by_span *span, const bool *in) {
   double sum = span->dense ? run_prim(span, in) : run_kruskal(span, in);
   span->n_tree = by_list_chosen_edges(span->graph, span->chosen, span->tree);
@@ -278,7 +281,7 @@ static void add_path_to_terminal(struct by_span *span, uint32_t v) {
 }
 
 /* Computes the spanning tree of the metric closure over the terminals (Mehlhorn 1988). Returns its weight, and stores
- * the vertices on its paths in `in`. O(edges log edges). */
+ * the vertices on its paths in `in`. Cost: O(edges log edges). */
 static double find_closure_weight(struct by_span *span) {
   struct by_steiner *s = span->steiner;
   const struct by_graph *graph = span->graph;
@@ -306,23 +309,23 @@ static double find_closure_weight(struct by_span *span) {
 
 /* Dual ascent on the directed cut relaxation (Wong 1984). Every edge is two arcs that weigh as much as it; every cut
  * that separates a terminal from the root must be entered. While some terminal cannot be reached from the root over
- * arcs that are used up, the cut round all that can reach it is raised until another arc into it is used up: what was
- * raised in all is a lower bound, at any time.
+ * arcs that are used up, the cut around all vertices that can reach it is raised until another arc into it is used up.
+ * The sum of these amounts is a lower bound, at any time.
  *
- *        root   o ---> o =====> o =====> t         ===> used up: the cut holds the two on the right of --->       */
+ *        root   o ---> o =====> o =====> t         ===> used up: the cut holds the two on the right of ---> */
 
-enum { MAX_STEPS = 1 << 25 }; /* the limit of examined arcs; the bound found so far is valid, too */
+enum { MAX_STEPS = 1 << 25 }; /* The limit of examined arcs. The bound found until then is valid, too. */
 
 struct ascent {
   struct by_span *span;
-  double used_up; /* residual weights below this are rounding errors */
+  double used_up; /* Residual weights below this are rounding errors. */
   uint64_t steps;
-  uint32_t n_found; /* the size of the present cut */
-  double min;       /* the smallest residual weight of its arcs */
-  double arcs;      /* the number of arcs into it */
+  uint32_t n_found; /* The number of vertices in the present cut. */
+  double min;       /* The smallest residual weight of the arcs into the cut. */
+  double arcs;      /* The number of arcs into the cut. */
 };
 
-/* Finds everything that reaches the terminal over used up arcs. False: the root is among it. */
+/* Finds all vertices that reach the terminal over used up arcs. Returns false if the root is one of them. */
 static bool find_cut(struct ascent *ascent, uint32_t terminal) {
   struct by_steiner *s = ascent->span->steiner;
   const struct by_graph *graph = ascent->span->graph;
@@ -379,7 +382,7 @@ static double raise_cuts(struct ascent *ascent) {
   return sum;
 }
 
-/* Dual ascent (Wong 1984): returns a lower bound of the weights of Steiner trees. */
+/* Dual ascent (Wong 1984). Returns a lower bound of the weights of Steiner trees. */
 static double find_dual_bound(struct by_span *span) {
   struct by_steiner *s = span->steiner;
   const struct by_graph *graph = span->graph;
@@ -393,12 +396,12 @@ static double find_dual_bound(struct by_span *span) {
 
 /* --- Sets of optional vertices. --- */
 
-/* Removes leaves that are no terminals from the span's tree, and stores the remaining vertices in `in`. Returns how
- * many were removed. */
+/* Removes leaves that are not terminals from the span's tree, and stores the remaining vertices in `in`. Returns the
+ * number of removed edges. */
 static uint32_t remove_leaves(struct by_span *span) {
   struct by_steiner *s = span->steiner;
   const struct by_graph *graph = span->graph;
-  uint32_t gone = 0, before;
+  uint32_t n_removed = 0, before;
   memset(s->degree, 0, graph->n_vertices * sizeof *s->degree);
   for (uint32_t i = 0; i < span->n_tree; i++) {
     s->degree[graph->edges[span->tree[i]].a]++;
@@ -415,11 +418,11 @@ static uint32_t remove_leaves(struct by_span *span) {
       else
         s->degree[a]--, s->degree[b]--;
     }
-    gone += before - kept;
+    n_removed += before - kept;
     span->n_tree = kept;
   } while (span->n_tree < before);
   for (uint32_t v = 0; v < graph->n_vertices; v++) s->in[v] = v < graph->n_terminals || s->degree[v] > 0;
-  return gone;
+  return n_removed;
 }
 
 /* Computes the tree over the vertices `in`, and keeps it if it is lighter than *min. */
@@ -487,12 +490,13 @@ double by_span_find_min(struct by_span *span) {
   return fmax(half, find_dual_bound(span));
 }
 
-double by_span_certify(struct by_span *span, const double *price, bool well) {
-  static const double rounding = 1 + 0x1p-36; /* of sums of some thousand terms, generously */
+double by_span_certify(struct by_span *span, const double *price, bool thorough) {
+  /* A generous limit of the rounding error of sums of some thousand terms. */
+  static const double rounding = 1 + 0x1p-36;
   double sum = 0;
   by_span_set_prices(span, price);
   for (uint32_t r = 0; r < span->graph->n_resources; r++) sum += span->graph->capacity[r] * price[r];
-  bool all = well && span->steiner && can_try_all(span->graph, WELL_WORK);
+  bool all = thorough && span->steiner && can_try_all(span->graph, THOROUGH_WORK);
   double min = all ? try_all_sets(span) : by_span_find_min(span);
   return min > 0 ? sum * rounding / min : INFINITY;
 }
