@@ -42,8 +42,8 @@ static enum banyan_status parse_value(const char *text, enum kind kind, double *
   return BANYAN_OK;
 }
 
-/* Sets the next cost of a list. */
-static enum banyan_status take_cost(char **rest, struct by_cost_rates *rates) {
+/* Parses the next cost of a list. */
+static enum banyan_status parse_next_cost(char **rest, struct by_cost_rates *rates) {
   static const char *const names[] = {"wire", "call", "hop", "link", "message", "cores", "byte", "grain", "burst"};
   const struct {
     enum kind kind;
@@ -66,7 +66,7 @@ enum banyan_status by_cost_parse(const char *text, struct by_cost_rates *rates) 
     if (*rest == ',' || !*rest)
       (void)strsep(&rest, ",");
     else
-      status = take_cost(&rest, rates);
+      status = parse_next_cost(&rest, rates);
   free(copy);
   return status;
 }
@@ -117,11 +117,12 @@ struct wave {
   const struct by_cost *cost;
   const struct by_cost_rates *rates;
   double bytes;
-  double *ready,
-      *rest;      /* for each vertex: when it has the first bytes, and the time until all vertices below have them */
-  double *passed; /* for each direction of a link: when the last message has passed */
-  double *before,
-      *after; /* for each pair: the smallest time until its path is used, and from its last use to the end */
+  /* The seconds when each vertex has the first bytes, and the seconds until all vertices below it have them. */
+  double *ready, *rest;
+  /* The seconds when the last message has passed each direction of a link. */
+  double *passed;
+  /* The smallest number of seconds until the path of each pair is used, and from its last use to the end. */
+  double *before, *after;
 };
 
 /* Returns the seconds on the wire of the chunk that passes an edge before the vertex at its end can continue. */
@@ -130,12 +131,12 @@ static double get_edge_seconds(const struct wave *wave, const struct by_cost_edg
   return edge->path ? bytes * 8 * wave->rates->wire / edge->path->capacity : 0;
 }
 
-/* Returns the same for a link that has been idle. */
+/* Returns the seconds on the wire of this chunk if the link has been idle. */
 static double get_idle_seconds(const struct wave *wave, const struct by_cost_edge *edge) {
   return fmax(0, get_edge_seconds(wave, edge) - wave->rates->burst);
 }
 
-/* Returns the seconds from then until the vertex at the edge's end has received it. */
+/* Returns the seconds from the end of the transmission until the vertex at the edge's end has received the chunk. */
 static double get_arrival_seconds(const struct wave *wave, const struct by_cost_edge *edge) {
   const struct by_cost_rates *rates = wave->rates;
   if (!edge->path) return 0;
@@ -146,8 +147,8 @@ static size_t get_pair_index(const struct wave *wave, const struct by_cost_edge 
   return (size_t)(edge->path - wave->cost->load.pairs);
 }
 
-/* Sends what is at the start of an edge at `when`. Returns when it has passed. The burst of an idle link brings
- * everything behind it forward. */
+/* Sends the data at the start of an edge at `when`. Returns when the data has passed. The burst of an idle link makes
+ * everything behind it earlier. */
 static double pass_edge(struct wave *wave, const struct by_cost_edge *edge, double when) {
   if (!edge->path) return when;
   const uint32_t *steps = wave->cost->load.steps + edge->path->step;
@@ -176,7 +177,7 @@ static void clear_vertices(struct wave *wave, const struct by_cost_edge *edges, 
   }
 }
 
-/* Returns the time of an exchange: its steps follow each other; twigs come before and after them. */
+/* Returns the time of an exchange. Its steps follow each other, and twigs come before and after them. */
 static double get_exchange_seconds(const struct wave *wave, const struct by_cost_tree *tree) {
   double seconds = 0;
   for (uint32_t i = 0; i < tree->n_up + tree->n_down; i++) {
@@ -186,7 +187,7 @@ static double get_exchange_seconds(const struct wave *wave, const struct by_cost
   return seconds;
 }
 
-/* Returns when the first bytes are through the tree, and lowers before[] and after[]. */
+/* Returns when the first bytes have passed through the tree, and lowers before[] and after[]. */
 static double run_wave(struct wave *wave, const struct by_cost_tree *tree) {
   double end = 0;
   if (tree->exchange) return get_exchange_seconds(wave, tree);
@@ -223,14 +224,15 @@ static double get_wire_seconds(const struct wave *wave, double share, struct by_
   return share > 0 ? share * wave->bytes * 8 * wave->rates->wire / by_residual(capacity) : 0;
 }
 
-/* Returns how long a link or node is occupied, including its idle times before its first use and after its last. */
+/* Returns for how many seconds a link or node is occupied, including its idle times before its first use and after its
+ * last. */
 static double get_occupied_seconds(const struct wave *wave, double carrying, double before, double after) {
   double idle = isinf(before) ? 0 : before + after;
   return carrying > 0 ? carrying + fmax(0, idle - wave->rates->burst) : 0;
 }
 
-/* Returns the longest time for which a direction of a link or a node is occupied. `before` and `after` are scratch
- * memory. */
+/* Returns the longest time in seconds for which a direction of a link or a node is occupied. `before` and `after` are
+ * scratch memory. */
 static double get_longest_occupied(const struct wave *wave, double *before, double *after) {
   const struct by_topology *t = wave->cost->topology;
   const struct by_plan_load *load = &wave->cost->load;
@@ -288,11 +290,11 @@ double by_cost_time(const struct by_cost *cost, double bytes) {
   if (cost->flow) return fmax(by_cost_flow_time(cost, bytes), min);
   double on_path = get_wave_seconds(cost, bytes), shared = 0;
   if (isnan(on_path)) return NAN;
-  /* The work of shared cores: some of it overlaps with the links' work, not all. */
+  /* The work of shared cores overlaps with the links' work in part. */
   if (rates->cores < cost->load.n_vertices)
     shared = (rates->message * cost->all_messages + rates->byte * cost->all_bytes * bytes) / rates->cores;
   double alone = fmax(on_path, min);
-  double longest = sqrt(alone * alone + shared * shared); /* hypot would require glibc 2.35. */
+  double longest = sqrt(alone * alone + shared * shared); /* It replaces hypot, which would require glibc 2.35. */
   double work = fmax(rates->message * cost->messages, rates->byte * cost->busy * bytes);
   return rates->call + fmax(longest, work);
 }

@@ -1,5 +1,5 @@
 /* Simulates the chunks of plain trees, event by event. Trees that share a link wait for each other there, and vertices
- * that share cores wait for these, which sums over links and heights do not show. */
+ * that share cores wait for these. Sums over links and heights do not show that. */
 #include "cost_tree.h"
 
 #include <math.h>
@@ -13,35 +13,35 @@ enum { MAX_EDGES = 1024 };
 #define NONE UINT32_MAX
 
 struct by_flow_edge {
-  const struct by_plan_pair *path; /* NULL: within one node */
+  const struct by_plan_pair *path; /* The path of its packets; NULL: within one node. */
   uint32_t from, to, tree;
-  uint32_t beside;       /* another edge whose path begins with the same link; UINT32_MAX: none */
-  uint32_t next_sibling; /* another edge to the same vertex of the tree; UINT32_MAX: none */
+  uint32_t next_on_link; /* Another edge whose path begins with this link; NONE: there is none. */
+  uint32_t next_sibling; /* Another edge to this vertex of the tree; NONE: there is none. */
   bool up;
 };
 
 /* A vertex in a tree. */
 struct by_flow_vertex {
   bool used;
-  uint32_t needs;        /* the number of edges into it for sums */
-  uint32_t below;        /* one of these edges; UINT32_MAX: none */
-  uint32_t above;        /* the edge from it for sums; UINT32_MAX: the root has none */
-  uint32_t down, n_down; /* the edges from it for results: downs[down .. down + n_down) */
+  uint32_t n_below;      /* The number of edges into it for sums. */
+  uint32_t below;        /* One of these edges; NONE: there is none. */
+  uint32_t above;        /* The edge from it for sums; NONE: it is the root. */
+  uint32_t down, n_down; /* The edges from it for results are downs[down .. down + n_down). */
 };
 
 struct by_cost_flow {
   uint32_t n_edges;
   uint32_t n_trees;
   struct by_flow_edge *edges;
-  struct by_flow_vertex *tree_vertices; /* for each tree one for each vertex */
-  double *share;                        /* of each tree */
+  struct by_flow_vertex *tree_vertices; /* One element for each vertex of each tree. */
+  double *share;                        /* The share of each tree. */
   uint32_t *downs;
-  uint32_t *first;                  /* for each direction of a link: an edge whose path begins there */
-  double longest_followed, seconds; /* the longest buffer that is simulated, and its time */
-  double pace;                      /* the seconds for each further byte */
+  uint32_t *first;                  /* For each direction of a link: an edge whose path begins there. */
+  double longest_followed, seconds; /* The longest buffer that is simulated, in bytes, and its seconds. */
+  double pace;                      /* The seconds for each further byte. */
 };
 
-/* Counts the edges; 0: there is no flow. */
+/* Counts the edges. Returns 0 if there is no flow. */
 static uint32_t count_edges(const struct by_cost *cost, const struct by_class *class_) {
   uint64_t n = 0;
   if (cost->n_networks) return 0;
@@ -58,7 +58,7 @@ static void add_edge(const struct by_cost *cost, struct by_cost_flow *flow, cons
                                          .from = edge->from,
                                          .to = edge->to,
                                          .tree = flow->n_trees,
-                                         .beside = NONE,
+                                         .next_on_link = NONE,
                                          .next_sibling = NONE,
                                          .up = up};
   flow->share[flow->n_trees] = edge->share;
@@ -66,14 +66,14 @@ static void add_edge(const struct by_cost *cost, struct by_cost_flow *flow, cons
   if (up) {
     flow->edges[e].next_sibling = tree_vertices[edge->to].below;
     tree_vertices[edge->to].below = e;
-    tree_vertices[edge->to].needs++;
+    tree_vertices[edge->to].n_below++;
     tree_vertices[edge->from].above = e;
   } else {
     tree_vertices[edge->from].n_down++;
   }
   if (!edge->path) return;
   uint32_t link = cost->load.steps[edge->path->step];
-  flow->edges[e].beside = flow->first[link];
+  flow->edges[e].next_on_link = flow->first[link];
   flow->first[link] = e;
 }
 
@@ -119,43 +119,48 @@ enum banyan_status by_cost_flow_init(struct by_cost *cost, const struct by_class
 
 /* --- Chunks. --- */
 
-/* On the first link of a path a chunk waits until the link is free; then the edge that is farthest behind goes first,
- * as the executor sends. On the following links chunks queue. Vertices receive and send chunks one after the other, on
- * a free core. Calls follow each other: a vertex with a result begins the next call, even if others still wait for
- * theirs. */
+/* On the first link of a path a chunk waits until the link is free. If several edges wait, the one that is farthest
+ * behind is next, as in the executor. On the following links chunks queue. Vertices receive and send chunks one after
+ * the other, on a free core. Calls follow each other: a vertex with a result begins the next call, even if others still
+ * wait for theirs. */
 
-/* Limits of the simulated chunks of edges in a call, and of an edge. Of the third call only the beginning matters,
- * while others wait for the end of the second. */
+/* The largest numbers of simulated chunks of all edges in a call, and of one edge; the number of calls. Of the third
+ * call only the beginning matters, while others wait for the end of the second. */
 enum { MAX_FOLLOWED = 1024, MAX_CHUNKS = 16, CALLS = 3 };
-/* The number of chunks that may wait at a vertex that cannot add them yet: the executor has more capacity, but also
+/* The number of chunks that may wait at a vertex that cannot add them yet. The executor has more capacity, but also
  * longer buffers. */
 enum { AHEAD = 4 };
 
-/* A simulation. Events are numbered: e: edge e's next chunk has passed its path; n_edges + e: it has been received;
- * behind these: a link is free; and behind these: a vertex begins a call. */
+/* A simulation. Events are numbered. Number e: the next chunk of edge e has passed its path; n_edges + e: it has been
+ * received; after these numbers: a link is free; after these: a vertex begins a call. */
 struct run {
   const struct by_cost *cost;
   const struct by_cost_flow *flow;
   const struct by_cost_rates *rates;
-  uint32_t n_links;  /* the number of directions of links */
-  double bytes;      /* of the buffer */
-  uint32_t *chunks;  /* for each tree: its chunks in a call */
-  uint32_t *missing; /* for each vertex: the chunks of results in a call */
-  uint32_t *have;    /* for each vertex: the chunks of results so far */
+  uint32_t n_links;  /* The number of directions of links. */
+  double bytes;      /* The size of the buffer. */
+  uint32_t *chunks;  /* The number of chunks of each tree in a call. */
+  uint32_t *missing; /* The number of chunks of results of each vertex in a call. */
+  uint32_t *have;    /* The number of chunks of results that each vertex has received. */
   double ended[CALLS];
-  struct by_heap events; /* by their time */
-  double *until;    /* for each direction of a link, then for what each node sends and receives: when it will be free */
-  double *busy;     /* for each vertex: when it has processed everything so far */
-  double *core;     /* for each core: when it is free */
-  uint32_t n_cores; /* 0: each vertex has its own core */
-  uint32_t *sent, *available, *arrived; /* for each edge: its chunks */
-  uint32_t *complete;                   /* for each vertex of each tree: the chunks that all children have delivered */
-  uint16_t
-      *gathered; /* for each vertex of each tree and each chunk: how many have delivered it, including the vertex */
-  bool *awaited; /* for each direction of a link: an event will report that it is free */
+  struct by_heap events; /* The events by their time. */
+  /* The seconds until each direction of a link is free, followed by those for what each node sends and receives. */
+  double *until;
+  double *busy;     /* The seconds until each vertex has processed everything received so far. */
+  double *core;     /* The seconds until each core is free. */
+  uint32_t n_cores; /* The number of cores; 0: each vertex has its own core. */
+  /* The number of chunks that each edge has sent, may send, and has delivered. */
+  uint32_t *sent, *available, *arrived;
+  /* For each vertex of each tree: the number of chunks that all children have delivered. */
+  uint32_t *complete;
+  /* For each vertex of each tree and each chunk: the number of vertices that have delivered it, including the
+   * vertex. */
+  uint16_t *gathered;
+  /* For each direction of a link: an event will report that it is free. */
+  bool *awaited;
 };
 
-/* Processes a chunk at a vertex from `when` on. Returns the end. */
+/* Processes a chunk at a vertex from `when` on. Returns the end in seconds. */
 static double process_chunk(struct run *run, uint32_t vertex, double bytes, double when) {
   double start = fmax(when, run->busy[vertex]), *core = run->core;
   for (uint32_t i = 1; i < run->n_cores; i++)
@@ -167,8 +172,8 @@ static double process_chunk(struct run *run, uint32_t vertex, double bytes, doub
   return end;
 }
 
-/* Passes a chunk over a resource from `when` on. Returns the end. An idle resource permits a burst, and as much again
- * in advance: a packet that may start to pass does so completely. */
+/* Passes a chunk over a resource from `when` on. Returns the end in seconds. An idle resource permits a burst, and as
+ * much again in advance: a packet that may start to pass does so completely. */
 static double pass_resource(struct run *run, uint32_t resource, struct by_capacity capacity, double bytes,
                             double when) {
   double left = by_residual(capacity), burst = run->rates->burst, *until = &run->until[resource];
@@ -225,7 +230,7 @@ static void use_link(struct run *run, uint32_t link, double now) {
   const struct by_cost_flow *flow = run->flow;
   for (;;) {
     uint32_t best = NONE;
-    for (uint32_t e = flow->first[link]; e != NONE; e = flow->edges[e].beside)
+    for (uint32_t e = flow->first[link]; e != NONE; e = flow->edges[e].next_on_link)
       if (may_send(run, e) && (best == NONE || get_progress(run, e) <= get_progress(run, best))) best = e;
     if (best == NONE || run->awaited[link]) return;
     if (run->until[link] > now) {
@@ -242,7 +247,7 @@ static void try_edge(struct run *run, uint32_t e, double now) {
   if (path) use_link(run, run->cost->load.steps[path->step], now);
 }
 
-static void offer_chunk(struct run *run, uint32_t e, double now) {
+static void make_available(struct run *run, uint32_t e, double now) {
   run->available[e]++;
   try_edge(run, e, now);
   if (!run->flow->edges[e].path) by_heap_push(&run->events, now, run->flow->n_edges + e);
@@ -259,7 +264,7 @@ static void record_result(struct run *run, uint32_t vertex, double now) {
 
 static void pass_down(struct run *run, const struct by_flow_vertex *tree_vertex, uint32_t vertex, double now) {
   record_result(run, vertex, now);
-  for (uint32_t i = 0; i < tree_vertex->n_down; i++) offer_chunk(run, run->flow->downs[tree_vertex->down + i], now);
+  for (uint32_t i = 0; i < tree_vertex->n_down; i++) make_available(run, run->flow->downs[tree_vertex->down + i], now);
 }
 
 /* Records that a vertex has a chunk of a tree's sum, its own or a child's. */
@@ -267,11 +272,11 @@ static void record_chunk(struct run *run, uint32_t tree, uint32_t vertex, uint32
   size_t at = get_vertex_index(run, tree, vertex);
   const struct by_flow_vertex *tree_vertex = &run->flow->tree_vertices[at];
   uint16_t *gathered = &run->gathered[at * CALLS * MAX_CHUNKS + chunk];
-  if (++*gathered < tree_vertex->needs + 1) return;
+  if (++*gathered < tree_vertex->n_below + 1) return;
   run->complete[at]++;
   for (uint32_t e = tree_vertex->below; e != NONE; e = run->flow->edges[e].next_sibling) try_edge(run, e, now);
   if (tree_vertex->above != NONE)
-    offer_chunk(run, tree_vertex->above, now);
+    make_available(run, tree_vertex->above, now);
   else
     pass_down(run, tree_vertex, vertex, now);
 }

@@ -17,7 +17,7 @@
 
 static const struct by_doc_limits limits = {4096, 8, 32};
 
-static const double tolerance = 60; /* seconds by which clocks may differ */
+static const double tolerance = 60; /* The number of seconds by which clocks may differ. */
 
 struct by_cost_machine by_machine_get(void) {
   static _Thread_local struct utsname name;
@@ -53,7 +53,7 @@ static enum banyan_status read_text(const struct by_doc_path *place, const json_
   return by_doc_fail(&at, "is \"%.64s\", must be \"%.64s\"", *out, must_be);
 }
 
-/* Files of earlier versions have no date. */
+/* Checks the date of the file. Files of earlier versions have none. */
 static enum banyan_status check_date(const struct by_doc_path *place, const json_t *root, double now) {
   struct by_doc_path at = {.above = place, .field = "made"};
   const json_t *value = json_object_get(root, "made");

@@ -8,18 +8,18 @@
 
 /* --- In-network trees. --- */
 
-/* Terms go up to the server and results come back in fragments, each on its own, so nothing waits for others on inner
- * vertices. Openings agree on the exponents of fragments (docs/in-network.md), which follow when their results are
- * there:
+/* Terms go to the server and results return in fragments, each independently, so that no fragment waits for others on
+ * inner vertices. Openings agree on the exponents of fragments (docs/in-network.md), which follow when the results of
+ * their openings have arrived:
  *
  *   openings   |--------> results
  *   fragments           |------------------->|--------> results
  *
- * A trip there and back passes each link of a path twice, and wakes up the server and the worker. */
+ * A round trip passes each link of a path twice, and wakes up the server and the worker. */
 
-/* The bytes of data in a fragment and in a TCP segment; by how much a fragment's headers, up to UDP's, are longer than
- * TCP's; the slots that a job requests, for which openings have exponents; and the sizes of lanes and lines: a lane of
- * four bytes for three workers. */
+/* The bytes of data in a fragment and in a TCP segment; the difference between the headers of a fragment, up to UDP's,
+ * and TCP's in bytes; the slots that a job requests, for which openings have exponents; and the sizes of lanes and
+ * lines: a lane of four bytes for three workers. */
 static const double payload = 1408, tcp_payload = 1448, longer_headers = 64 + 8 - 32, slots = 512, lane = 4,
                     workers_in_lane = 3, line = 64;
 
@@ -61,7 +61,7 @@ static double get_slowest(const struct by_cost *cost, const struct by_plan_pair 
   return 8 * max;
 }
 
-/* Computes the cost of a group whose root is a server, in a plan of n_ranks ranks; the cost has its load. */
+/* Computes the cost of a group whose root is a server, in a plan of n_ranks ranks. The cost has its load. */
 static struct by_cost_network measure_network(const struct by_cost *cost, const struct by_group *group,
                                               uint32_t n_ranks) {
   struct by_cost_network network = {.share = group->share, .twigs = group->n_twigs > 0};
@@ -86,7 +86,7 @@ static double round_to_lines(double bytes) {
 double by_cost_network_time(const struct by_cost_network *network, const struct by_cost_rates *rates, double bytes) {
   double share = round_to_lines(fmax(network->share * bytes, 1)), fragments = ceil(share / payload);
   double headers = (rates->wire - 1) * tcp_payload + longer_headers, first = fmin(share, payload) + headers;
-  double byte = network->slowest / network->share; /* of the tree, on the fullest link */
+  double byte = network->slowest / network->share; /* The seconds for a byte of the tree on the fullest link. */
   double trip = network->trip.delay + network->trip.links * rates->link + 2 * (rates->hop + rates->message);
   double exponents = round_to_lines(fmin(fragments, slots) * lane * ceil(network->workers / workers_in_lane));
   double openings = exponents + ceil(exponents / payload) * headers;
@@ -98,22 +98,22 @@ double by_cost_network_time(const struct by_cost_network *network, const struct 
 
 /* --- Trees of plain and rotated groups, and exchanges. --- */
 
-/* At most this many trees of a rotated group are examined, evenly distributed. */
+/* The largest number of trees of a rotated group that are examined, evenly distributed. */
 enum { SAMPLES = 8 };
 #define NONE UINT32_MAX
 
 struct position {
-  uint32_t depth, height; /* hops to the root, and to the farthest leaf below */
+  uint32_t depth, height; /* The hops to the root, and to the farthest leaf below. */
   uint32_t u, parent;
-  double share; /* the part of the buffer in the message over the edge above it */
+  double share; /* The part of the buffer in the message over the edge above it. */
 };
 
 struct adding {
   struct by_cost *cost;
   const struct by_plan *plan;
   const struct by_group *group;
-  double *handled;            /* for each vertex: the messages that it sends and receives */
-  struct position *up, *down; /* the group's positions without the root, in the order of data flow */
+  double *handled;            /* The number of messages that each vertex sends and receives. */
+  struct position *up, *down; /* The group's positions without the root, in the order of data flow. */
   struct by_cost_tree *next;
 };
 
@@ -143,11 +143,11 @@ static void find_depths(const struct by_group *group, const uint32_t *parent, st
   }
 }
 
-/* Sorts positions in the order of data flow, without the root, which is at the end of one and at the start of the other
- * order. */
+/* Sorts positions in the order of data flow, without the root, which is at the end of one order and at the start of the
+ * other. */
 static void sort_positions(const struct by_group *group, const uint32_t *parent, bool up, struct position *positions) {
   find_depths(group, parent, positions);
-  struct position *sorted = positions + group->n; /* scratch memory */
+  struct position *sorted = positions + group->n; /* This is scratch memory. */
   for (uint32_t u = 0; u < group->n; u++) sorted[u] = positions[u];
   qsort(sorted, group->n, sizeof *sorted, compare_from_root);
   for (uint32_t i = group->n; i-- > 1;) {
@@ -161,8 +161,8 @@ static void sort_positions(const struct by_group *group, const uint32_t *parent,
 /* --- Messages of a rotated group. --- */
 
 struct message {
-  uint32_t far, level; /* the offset of its edges, and how many edges of the same offset are above them */
-  uint32_t position;   /* the index of one of its edges */
+  uint32_t far, level; /* The offset of its edges, and the number of edges of this offset above them. */
+  uint32_t position;   /* The index of one of its edges. */
 };
 
 static int compare_messages(const void *a, const void *b) {
@@ -318,7 +318,7 @@ static enum banyan_status add_exchange(struct adding *a) {
   return BANYAN_OK;
 }
 
-/* Adds an in-network tree. Ranks send and receive fragments; so does the server, which receives one for all if switches
+/* Adds an in-network tree. Ranks send and receive fragments. So does the server, which receives one for all if switches
  * add. */
 static void add_network(struct adding *a) {
   const struct by_group *group = a->group;

@@ -15,10 +15,10 @@
 struct loads {
   const struct by_group *group;
   uint32_t n;
-  bool up;            /* sums go towards the root of a piece; else results go away from it */
-  double *sent;       /* n x n: how often the buffer is sent from one rank to another */
-  bool *passed;       /* for each position: the piece's root is in its subtree */
-  uint32_t *position; /* for each rank: its position, or that of a twig's parent */
+  bool up;            /* Sums go towards the root of a piece; if false, results go away from it. */
+  double *sent;       /* An n x n matrix: how often the buffer is sent from one rank to another. */
+  bool *passed;       /* For each position, whether the piece's root is in its subtree. */
+  uint32_t *position; /* The position of each rank; for a twig that of its parent. */
 };
 
 static double get_sent(const void *context, uint32_t from, uint32_t to) {
@@ -112,10 +112,11 @@ enum banyan_status by_class_rate(const struct by_topology *topology, const uint3
 
 enum { MAX_CLASSES = 4 };
 
-/* Another candidate gets a class if it is `worth` times as fast; a packing gets one if it is `nearly` as fast where
- * single trees carry a part of the buffer, since blocks wait for each other in single trees. */
+/* Another candidate gets a class if it is faster by the factor min_gain. A packing gets one if it has the part
+ * min_packed of the rate of a usual class in which single trees carry a part of the buffer, since blocks wait for each
+ * other in single trees. */
 static const double min_gain = 1.05, min_packed = 0.98;
-/* sending a buffer takes at least so many times as long as the overhead of its messages */
+/* Sending a buffer takes at least this many times as long as the overhead of its messages. */
 static const double min_ratio = 4;
 
 static const enum banyan_collective all[] = {BANYAN_ALLGATHER, BANYAN_REDUCE_SCATTER, BANYAN_BROADCAST, BANYAN_REDUCE};
@@ -123,19 +124,19 @@ enum { N_ALL = sizeof all / sizeof *all };
 
 /* The trees found for one class. */
 struct found {
-  struct by_class head;               /* has no groups */
-  const struct by_class *candidate;   /* the source of its groups, or NULL: the packings are */
-  struct by_rooted_packing *packings; /* one for all blocks, or one for each root */
+  struct by_class head;               /* The class without its groups. */
+  const struct by_class *candidate;   /* The class that has its groups; NULL: the packings have them. */
+  struct by_rooted_packing *packings; /* One packing for all blocks, or one for each root. */
   uint32_t n_packings;
 };
 
 struct finding {
   const struct by_own_request *request;
   const struct by_plan *plan;
-  double *part;                                   /* the part of all blocks that each rank's host owns */
-  double *at_root;                                /* scratch memory: the parts where one root owns everything */
-  struct by_directed net[2];                      /* the network, and the reversed network */
-  struct by_plan_rates rates[BANYAN_COLLECTIVES]; /* of the collectives that need no class */
+  double *part;                                   /* The part of all blocks that each rank's host owns. */
+  double *at_root;                                /* Scratch memory: the parts if one root owns everything. */
+  struct by_directed net[2];                      /* The network, and the reversed network. */
+  struct by_plan_rates rates[BANYAN_COLLECTIVES]; /* The rates of the collectives that need no class. */
   struct found found[MAX_CLASSES];
   uint32_t n_found;
   struct by_arena arena;
@@ -145,8 +146,8 @@ static const struct by_class *get_usual_class(const struct by_plan *plan) {
   return &plan->classes[plan->n_classes - 1];
 }
 
-/* Computes the rate of a plan's class; of the usual class with helpers, its rate for allreduce, whose results take the
- * same paths. */
+/* Computes the rate of a plan's class. For the usual class with helpers, it is the rate of allreduce, whose results
+ * take equal paths. */
 static enum banyan_status compute_rate(const struct finding *f, const struct by_plan *plan,
                                        const struct by_class *class_, enum banyan_collective collective, double *rate) {
   const struct by_own_request *r = f->request;
@@ -195,13 +196,14 @@ static enum banyan_status pack_trees(struct finding *f, const struct by_directed
   return BANYAN_OK;
 }
 
-/* Returns the size from which on sending a buffer takes longer than the overhead of the messages of one rank. */
-static uint64_t min_bytes(const struct finding *f, const struct found *found) {
+/* Returns the size in bytes from which on sending a buffer takes longer than the overhead of the messages of one
+ * rank. */
+static uint64_t get_min_bytes(const struct finding *f, const struct found *found) {
   uint32_t trees = 0, n = f->plan->n_ranks;
   for (uint32_t i = 0; i < found->n_packings; i++)
     if (found->packings[i].n_trees > trees) trees = found->packings[i].n_trees;
   double seconds = 2 * trees * f->request->message + n * f->request->hop;
-  return (uint64_t)fmin(min_ratio * seconds * found->head.throughput / 8, 0x1p62); /* rates are not limited */
+  return (uint64_t)fmin(min_ratio * seconds * found->head.throughput / 8, 0x1p62); /* Rates are not limited. */
 }
 
 /* Returns whether single trees carry a part of the buffer. */
@@ -211,18 +213,18 @@ static bool has_trees(const struct by_class *class_) {
   return false;
 }
 
-/* Finds packed trees for a collective. `also`: bits of collectives that have the same trees. */
+/* Finds packed trees for a collective. `also` has the bits of collectives that share these trees. */
 static enum banyan_status find_packed(struct finding *f, enum banyan_collective collective, uint32_t also) {
   const struct by_collective *kind = by_collective(collective);
   struct found *found = &f->found[f->n_found];
   double usual;
   *found = (struct found){.head = {.per_root = true}};
   enum banyan_status status = pack_trees(f, &f->net[kind->up], kind->blocks, found);
-  if (found->n_packings) f->n_found++; /* so that it is freed */
+  if (found->n_packings) f->n_found++; /* This frees the packings, also on failure. */
   BY_TRY(status);
   BY_TRY(add_facts(f, found, collective));
   BY_TRY(compute_rate(f, f->plan, get_usual_class(f->plan), collective, &usual));
-  found->head.above = min_bytes(f, found);
+  found->head.above = get_min_bytes(f, found);
   double min = has_trees(get_usual_class(f->plan)) ? min_packed : min_gain;
   uint32_t collectives = 1u << collective | also;
   if (found->head.throughput >= min * usual) {
@@ -234,7 +236,8 @@ static enum banyan_status find_packed(struct finding *f, enum banyan_collective 
   return BANYAN_OK;
 }
 
-/* In a network that is the same in both directions, trees for one direction serve the other. */
+/* Finds packed trees for all collectives. In a network that is the same in both directions, trees for one direction
+ * serve the other. */
 static enum banyan_status find_all_packed(struct finding *f) {
   const struct by_own_request *r = f->request;
   uint32_t n = f->plan->n_ranks;
