@@ -16,7 +16,7 @@ static const char *const names[] = {
 
 enum { MAX_TREES = 1024, MAX_SEED = 1 << 30 };
 
-/* The texts that are parsed, and what precedes names in errors. */
+/* The texts that are parsed, and the prefix of names in errors. */
 struct parsing {
   const struct by_planner_texts *texts;
   const char *before;
@@ -168,7 +168,7 @@ enum banyan_status by_planner_options_read(const struct by_planner_texts *texts,
 
 /* --- From one text. --- */
 
-/* Takes one item; the texts point into it. */
+/* Parses the first item of the rest. The texts point into it. */
 static enum banyan_status take_item(char **rest, struct by_planner_texts *texts) {
   char *value;
   size_t key;
@@ -181,7 +181,7 @@ static enum banyan_status take_item(char **rest, struct by_planner_texts *texts)
   return BANYAN_OK;
 }
 
-/* `given` has whether each key is in the text. */
+/* Parses a text. `given` is set to whether each key is in the text. */
 static enum banyan_status parse_text(const char *text, struct by_planner_options *options,
                                      bool given[BY_PLANNER_N_KEYS]) {
   struct by_planner_texts texts = {0};

@@ -1,4 +1,4 @@
-/* Plans the groups of one job together. */
+/* Plans the groups of one job together: packs trees for all of them, and divides links in proportion to their loads. */
 #include "planner.h"
 
 #include <math.h>
@@ -12,29 +12,31 @@
 
 #define NONE UINT32_MAX
 
-/* The present plans stay unless others lose less by the factor `worth`; the groups' own plans suffice if together they
- * reach the part `enough` of the packing. */
+/* Present plans stay unless others have a loss that is smaller by the factor `worth`. The groups' own plans suffice if
+ * together they reach the part `enough` of the packing's throughput. */
 static const double worth = 1.05, enough = 0.98;
-static const double goal = 0.98;     /* the part of the bound that the packing must reach */
-static const double min_part = 0.05; /* the part of a link's capacity for all groups that need none of it */
+static const double goal = 0.98; /* The part of the bound that the packing must reach. */
+/* The part of a link's capacity that is left for all groups that do not need it. */
+static const double min_part = 0.05;
 
-/* The state of joint planning. Limits of the network are numbered over all graphs: 2 * link + direction for the first
- * of parallel links, and then the nodes. */
+/* The state of joint planning. A limit is the capacity of one direction of a link, or of a node. Limits are numbered
+ * over all graphs: 2 * link + direction for the first of parallel links, followed by the nodes. */
 struct sharing {
   const struct by_topology *topology;
   struct by_share_set *sets;
   uint32_t n, n_limits, n_shared;
-  struct by_graph **graphs; /* the graph of each set */
+  struct by_graph **graphs; /* The graph of each set. */
   struct by_graph *all;
   struct by_paths paths;
   uint32_t
-      *resource;    /* the resource of each limit in `all`, where they are the first n_shared; NONE: no edge uses it */
-  uint32_t *own;    /* the resource of each limit for the present set alone */
-  uint32_t *set_of; /* the set of each edge of `all`; NONE: the edge joins sets */
-  double *capacity; /* of each limit, as far as graphs know it */
-  double *max;      /* for each set: the part of each limit that one of its groups may use; 1: all of it */
-  double *load;     /* bit/s that the packing loads on each limit, one set after the other */
-  double *total;    /* the sum of the loads of each limit */
+      /* The resource of each limit in `all`, whose first n_shared resources these are; NONE: no edge uses the limit. */
+      *resource;
+  uint32_t *own;    /* The resource of each limit for the present set alone. */
+  uint32_t *set_of; /* The set of each edge of `all`; NONE: the edge joins sets. */
+  double *capacity; /* The capacity of each limit in bit/s, 0 if no graph has it. */
+  double *max;      /* The part of each limit that one group of each set may use; 1: all of it. */
+  double *load;     /* The load by the packing on each limit in bit/s, one set after the other. */
+  double *total;    /* The sum of the loads of each limit in bit/s. */
   struct by_arena arena;
 };
 
@@ -77,7 +79,7 @@ static uint32_t count_groups(const struct by_share_set *set) {
   return set->groups < BY_SHARE_MAX_GROUPS ? set->groups : BY_SHARE_MAX_GROUPS;
 }
 
-/* Adds the limits of a set for one of its groups, if it may not use all. */
+/* Adds the resources that limit one group of a set, if it may not use the whole capacities. */
 static void add_own(struct sharing *s, struct by_graph_builder *builder, uint32_t k) {
   const struct by_graph *graph = s->graphs[k];
   uint32_t limits[2];
@@ -110,8 +112,8 @@ static enum banyan_status add_edges(struct sharing *s, struct by_graph_builder *
   return BANYAN_OK;
 }
 
-/* Makes one graph. Edges of very large capacity join the sets, so that a spanning tree consists of one tree of each set
- * and these edges. */
+/* Makes one graph of all sets. Edges of very large capacity join the sets, so that a spanning tree consists of one tree
+ * of each set and these edges. */
 static enum banyan_status join_sets(struct sharing *s) {
   struct by_graph_builder builder;
   uint32_t vertices = 0;
@@ -166,10 +168,10 @@ static enum banyan_status pack_sets(struct sharing *s, const struct by_planner_o
   return by_pack_weights(s->all, &weights, out);
 }
 
-/* Packs so that no group alone loses more than all lose together. With loss L all together have the rate bound / L, and
- * a group alone has own / L, where `own` is its bound: at that rate it loads a limit of capacity c by at most c, so at
- * the rate of all together by at most c * bound / own. These are additional limits for the packing, whose bound yields
- * the smallest possible L. */
+/* Packs so that no group alone loses more than all groups together. With loss L all together have the rate bound / L,
+ * and a group alone has own / L, where `own` is its bound. At that rate it loads a limit of capacity c by at most c, so
+ * at the rate of all together by at most c * bound / own. These are additional limits for the packing, whose bound
+ * yields the smallest possible L. */
 static enum banyan_status pack_fairly(struct sharing *s, const struct by_planner_options *options, double bound,
                                       double *min_loss) {
   struct by_packing *packing = NULL;
@@ -187,7 +189,7 @@ static enum banyan_status pack_fairly(struct sharing *s, const struct by_planner
   return status;
 }
 
-/* Returns the part of a limit with which one of the groups on these hosts may plan. */
+/* Returns the part of a limit's capacity with which one of the groups on these hosts is planned. */
 static double get_part(const struct sharing *s, uint32_t k, uint32_t limit) {
   uint32_t r = s->resource[limit];
   double part = 1;
@@ -266,13 +268,13 @@ static double compute_rate(const struct sharing *s, const double *total) {
   return rate;
 }
 
-/* Returns the plan of a set for a choice; a set without a plan uses its own. */
+/* Returns the plan of a set for a choice. A set without a present plan uses that of its own. */
 static const struct by_plan *get_chosen(const struct by_share_set *set, enum by_share_choice choice) {
   if (choice == BY_SHARE_JOINT) return set->plan;
   return choice == BY_SHARE_CURRENT && set->current ? set->current : set->alone;
 }
 
-/* Computes the rate and the loss of a choice, for large buffers. */
+/* Computes the rate and the loss of a choice for large buffers. */
 static enum banyan_status weigh_choice(const struct sharing *s, enum by_share_choice choice, double bound,
                                        struct by_shared *out) {
   double *total = calloc(2 * ((size_t)s->topology->n_links + s->topology->n_nodes), sizeof *total);
