@@ -1,4 +1,4 @@
-/* Embeds a job in a shared cluster, again or for the first time, and describes the embedding. */
+/* Embeds a job in a shared cluster, for the first time or again, and describes the embedding. */
 #include "embed.h"
 
 #include <math.h>
@@ -14,16 +14,15 @@
 /* --- Again: what an old embedding found is copied, by the names of its vertices. --- */
 
 #define NONE UINT32_MAX
-enum {
-  MAX_COPIED = 256
-}; /* newest trees of pricing that are copied; without a limit their number would grow each time */
+/* The number of newest trees of pricing that are copied. Without a limit it would grow each time. */
+enum { MAX_COPIED = 256 };
 
 struct copying {
   struct by_embedding *embedding;
   const struct by_embedding *old;
-  uint32_t *vertex; /* of each of the old graph's vertices: the new one; NONE: it is gone */
-  double *load;     /* of each row under the old weights, relative to its capacity */
-  bool gone;        /* whether something that the old embedding uses is gone */
+  uint32_t *vertex; /* The new vertex of each of the old graph's vertices; NONE: it does not exist any more. */
+  double *load;     /* The load of each row with the old weights, relative to its capacity. */
+  bool missing;     /* Something that the old embedding uses does not exist any more. */
 };
 
 static enum banyan_status match_vertices(const struct copying *t) {
@@ -43,7 +42,7 @@ static enum banyan_status match_vertices(const struct copying *t) {
   return BANYAN_OK;
 }
 
-/* Adds the tree to the server of the same name where switches of the same names add. */
+/* Adds the tree to the server of the same name in which switches of the same names add. */
 static enum banyan_status copy_network(struct copying *t, const struct by_embed_candidate *candidate, uint32_t *found) {
   const struct by_embed_net *net = &t->embedding->net;
   const struct by_embed_server *before = &t->old->net.servers[candidate->server];
@@ -68,7 +67,7 @@ static enum banyan_status copy_network(struct copying *t, const struct by_embed_
   return status;
 }
 
-/* Adds the same candidate to the new list; *found: its number, or NONE if it does not fit any more. */
+/* Adds this candidate to the new list. *found becomes its number, or NONE if it does not fit any more. */
 static enum banyan_status copy_candidate(struct copying *t, const struct by_embed_candidate *candidate,
                                          uint32_t *found) {
   struct by_embed_candidates *list = &t->embedding->candidates;
@@ -83,7 +82,7 @@ static enum banyan_status copy_used(struct copying *t) {
   for (uint32_t i = 0; i < picks->n; i++) {
     uint32_t found;
     BY_TRY(copy_candidate(t, &t->old->candidates.items[picks->items[i].candidate], &found));
-    t->gone |= found == NONE;
+    t->missing |= found == NONE;
     if (found == NONE) continue;
     list->items[found].set = BY_EMBED_OLD;
     for (uint32_t r = 0; r < t->embedding->net.n_rows; r++)
@@ -109,7 +108,7 @@ static enum banyan_status copy_old(struct copying *t) {
   BY_TRY(copy_used(t));
   BY_TRY(copy_priced(t));
   for (uint32_t r = 0; r < t->embedding->net.n_rows; r++) max = fmax(max, t->load[r]);
-  t->embedding->before = t->gone ? 0 : 1 / max;
+  t->embedding->before = t->missing ? 0 : 1 / max;
   return BANYAN_OK;
 }
 
@@ -127,8 +126,8 @@ static enum banyan_status copy_old_embedding(struct by_embedding *embedding, con
 }
 
 enum { ROUNDS = 400, MAX_MESHED = BY_EMBED_MAX_VERTICES };
-static const double min_ratio = 0.998; /* part of the bound */
-static const double min_chosen = 0.97; /* part of the throughput of any number of candidates */
+static const double min_ratio = 0.998; /* A part of the bound. */
+static const double min_chosen = 0.97; /* A part of the throughput of any number of candidates. */
 
 struct by_embed_options by_embed_defaults(void) {
   return (struct by_embed_options){.allowed = BY_PLAN_ALL_METHODS,
@@ -186,7 +185,8 @@ static enum banyan_status add_few(struct by_embed_candidates *list, uint32_t max
 }
 
 /* Chooses candidates. Prices ignore how many children a vertex has in a tree, so they find stars, of which many are
- * needed where machines differ; by_pack_few does count them. It takes as long as all else, so it is used last. */
+ * needed where hosts differ; by_pack_few does count children. It takes as long as everything else, so it is used
+ * last. */
 static enum banyan_status choose_candidates(struct by_embedding *e, struct by_embed_master *master,
                                             const struct by_embed_options *o) {
   BY_TRY(by_embed_master_price(master, min_ratio, ROUNDS, &e->bound));
@@ -223,11 +223,11 @@ static enum banyan_status check_options(const struct by_topology *topology, cons
 
 /* Adds one tree that is allowed. */
 static enum banyan_status add_allowed_tree(struct by_embedding *e, const struct by_embed_options *o) {
-  char ways[BY_PLAN_METHODS_BYTES];
+  char methods[BY_PLAN_METHODS_BYTES];
   BY_TRY(add_few(&e->candidates, 1, o->max_height));
   if (e->candidates.n) return BANYAN_OK;
   return by_fail(BANYAN_ERR_PLAN, "none of the allowed methods (%s) connects the %u workers: allow others",
-                 by_plan_methods_print(o->allowed, ways), e->graph->n_terminals);
+                 by_plan_methods_print(o->allowed, methods), e->graph->n_terminals);
 }
 
 static enum banyan_status make_embedding(struct by_embedding *e, const struct by_topology *topology,
@@ -246,7 +246,7 @@ static enum banyan_status make_embedding(struct by_embedding *e, const struct by
                                   o->max_height < UINT32_MAX ? (uint32_t)o->max_height : UINT32_MAX, o->allowed));
   BY_TRY(by_embed_candidates_make(&e->candidates));
   if (o->old) BY_TRY(copy_old_embedding(e, o->old));
-  if (!e->candidates.n) BY_TRY(add_allowed_tree(e, o)); /* no shape fits */
+  if (!e->candidates.n) BY_TRY(add_allowed_tree(e, o)); /* No shape fits. */
   enum banyan_status status = by_embed_master_init(&master, &e->candidates);
   if (status == BANYAN_OK) status = choose_candidates(e, &master, o);
   by_embed_master_fini(&master);
@@ -346,9 +346,8 @@ static enum banyan_status make_graph_plan(const struct by_embedding *e, const ch
 }
 
 enum banyan_status by_embedding_plan(const struct by_embedding *e, const char *name, struct by_plan **out) {
-  double of_graph = 0,
-         of_network =
-             0; /* the sums of the rates of used candidates; the linear program may leave tiny rates on others */
+  /* These sum the rates of used candidates, since the linear program may leave tiny rates on others. */
+  double of_graph = 0, of_network = 0;
   for (uint32_t i = 0; i < e->picks.n; i++) {
     const struct by_embed_pick *pick = &e->picks.items[i];
     *(e->candidates.items[pick->candidate].kind == BY_EMBED_NETWORK ? &of_network : &of_graph) += pick->rate;

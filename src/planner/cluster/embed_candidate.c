@@ -1,4 +1,4 @@
-/* The layers of the network for a job, and candidates with their shapes and loads. */
+/* Finds the layers of the network for a job, and adds candidates with their shapes and loads. */
 #include "embed_parts.h"
 
 #include <math.h>
@@ -11,16 +11,16 @@
 #include "topology_paths.h"
 
 #define NONE UINT32_MAX
-static const double enough =
-    0.999; /* part of what a group's terminals can send; a difference due to rounding is no oversubscription */
+/* A group with this part of the capacity that its terminals can use is not oversubscribed, since sums are rounded. */
+static const double enough = 0.999;
 
 struct finding {
   struct by_embed_net *net;
   struct by_paths paths;
-  struct by_next_hop *hops; /* of each node, to the last destination */
-  uint32_t *above;          /* of each terminal: the next one towards the leader of its group */
-  uint32_t *number;         /* of each terminal that leads: its group's number */
-  uint32_t *mark;           /* of each node: the last group that it was found inside of */
+  struct by_next_hop *hops; /* The next hops of each node to the last destination. */
+  uint32_t *above;          /* The next terminal of each terminal towards the leader of its group. */
+  uint32_t *number;         /* The number of the group of each terminal that leads one. */
+  uint32_t *mark;           /* The last group inside of which each node was found. */
   uint32_t marks;
   struct by_arena arena;
 };
@@ -32,7 +32,7 @@ static double get_capacity(const struct by_embed_net *net, const struct by_paths
   double out = 0, in = 0;
   for (uint32_t i = paths->first[node]; i < paths->first[node + 1]; i++) {
     const struct by_link *link = &net->topology->links[paths->links[i]];
-    out += by_residual(link->capacity[link->a == node ? BY_AB : BY_BA]);
+    out += by_residual(link->capacity[by_link_direction(link, node)]);
     in += by_residual(link->capacity[link->a == node ? BY_BA : BY_AB]);
   }
   return fmin(fmin(out, in), fmin(by_residual(at->out), by_residual(at->in)));
@@ -47,7 +47,7 @@ static enum banyan_status measure_vertices(struct finding *f) {
     net->capacity[to] = get_capacity(net, &f->paths, node[to]);
     for (size_t from = 0; from < n; from++) {
       uint32_t hops = f->hops[node[from]].hops, *there = &net->hops[from * n + to], *back = &net->hops[to * n + from];
-      if (hops < *there && to > from) continue; /* the path in the opposite direction is longer */
+      if (hops < *there && to > from) continue; /* The path in the opposite direction is longer. */
       *there = *back = hops;
     }
   }
@@ -63,7 +63,7 @@ static void list_edges(struct by_embed_net *net) {
   }
 }
 
-/* Returns the total capacity of a direction of a link and of its parallel links. */
+/* Returns the total capacity in bit/s of a direction of a link and of its parallel links. */
 static double get_bundle_total(const struct by_paths *paths, const struct by_link *link, uint32_t direction) {
   const struct by_topology *topology = paths->topology;
   uint32_t from = direction == BY_AB ? link->a : link->b;
@@ -75,7 +75,7 @@ static double get_bundle_total(const struct by_paths *paths, const struct by_lin
   return all;
 }
 
-/* Returns the total capacity of a resource, in the direction that has less. */
+/* Returns the total capacity in bit/s of a resource, in the direction that has less. */
 static double get_total(const struct by_paths *paths, const struct by_origin *origin) {
   const struct by_topology *topology = paths->topology;
   double min = INFINITY;
@@ -102,7 +102,7 @@ static void fill_resources(struct finding *f) {
 
 /* --- Layers. --- */
 
-/* Returns the smallest distance beyond `max` between terminals of different groups; NONE: there is none. */
+/* Returns the smallest distance beyond `max` between terminals of different groups. Returns NONE if there is none. */
 static uint32_t find_next_distance(struct finding *f, uint32_t max) {
   const struct by_embed_net *net = f->net;
   uint32_t n = net->graph->n_terminals, next = NONE;
@@ -114,8 +114,8 @@ static uint32_t find_next_distance(struct finding *f, uint32_t max) {
   return next;
 }
 
-/* Returns the group whose terminals are nearest to an optional vertex, and near enough, or NONE if it is not one group.
- */
+/* Returns the group whose terminals are nearest to an optional vertex, within `max` hops. Returns NONE if it is not one
+ * group. */
 static uint32_t find_nearest_group(const struct by_embed_net *net, const struct by_embed_layer *layer, uint32_t v,
                                    uint32_t max) {
   uint32_t min = NONE, found = NONE;
@@ -146,7 +146,7 @@ static enum banyan_status add_layer(struct finding *f, uint32_t max) {
   return BANYAN_OK;
 }
 
-/* Finds the layers, from the nearest terminals outwards. Beyond BY_EMBED_MAX_LAYERS, all is in the last one. */
+/* Finds the layers, from the nearest terminals outwards. Beyond BY_EMBED_MAX_LAYERS, everything is in the last one. */
 static enum banyan_status find_layers(struct finding *f) {
   const struct by_embed_net *net = f->net;
   uint32_t max = 0;
@@ -334,8 +334,8 @@ static bool add_tree_load(struct by_embed_candidates *list) {
   return true;
 }
 
-/* Adds the loads of a rotated template: each of its edges stands for one from every position to the one at the same
- * distance, and edges of equal distance are the same ones. */
+/* Adds the loads of a rotated template: each of its edges stands for one from every position to the position at its
+ * distance, and edges of equal distance are one edge. */
 static bool add_rotated_load(struct by_embed_candidates *list, const struct by_group *group) {
   const struct by_draft *draft = &list->draft;
   uint32_t *times = list->count;

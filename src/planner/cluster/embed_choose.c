@@ -1,4 +1,4 @@
-/* The linear program over candidates, pricing of new ones, and the choice of few. */
+/* Solves the linear program over candidates, finds new candidates by its prices, and chooses few of them. */
 #include "embed_parts.h"
 
 #include <math.h>
@@ -10,10 +10,11 @@
 #include "text.h"
 
 enum { SHORT_LIST = 256, SWEEPS = 6, EXCHANGES = 4, TRIED = 12 };
-static const double height_weight =
-    0.005; /* part of the time that counts for the height and width of all ranks together */
-static const double hops_per_child = 2; /* hops that a child counts for: queues overflow where many send to one port */
-static const double use_weight = 0.05;  /* part of the time that full links count for, see get_use */
+/* The part of the time that counts for the height and width of all ranks together. */
+static const double height_weight = 0.005;
+/* The number of hops for which a child counts: queues overflow where many send to one port. */
+static const double hops_per_child = 2;
+static const double use_weight = 0.05; /* The part of the time for which full links count (get_use). */
 static const double min_better = 1e-9;
 
 /* --- The program. --- */
@@ -64,15 +65,16 @@ enum banyan_status by_embed_master_solve(struct by_embed_master *m) {
 
 /* --- New candidates by its prices. --- */
 
-static const double min_gain = 1e-6,
-                    progress = 1e-4; /* the smallest gain of a new tree, and of a round: part of the bound */
+/* The smallest gain of a new tree, and of a round, as parts of the bound. */
+static const double min_gain = 1e-6, progress = 1e-4;
 enum { IDLE_LIMIT = 40 };
 
 struct pricing {
   struct by_embed_master *master;
-  struct by_pricing trees; /* its bound is only an estimate, as if no tree were lighter than those found */
-  double *price;           /* of each row as a whole */
-  bool graph;              /* whether trees of the graph are allowed */
+  /* The search for trees. Its bound is only an estimate, as if no tree were lighter than those found. */
+  struct by_pricing trees;
+  double *price; /* The price of each whole row. */
+  bool graph;    /* Trees of the graph are allowed. */
 };
 
 static enum banyan_status solve_master(void *context, double *throughput) {
@@ -82,8 +84,8 @@ static enum banyan_status solve_master(void *context, double *throughput) {
   return BANYAN_OK;
 }
 
-/* Adds a light tree of the graph if at the program's prices it is worth more than it costs. *min: its weight at the
- * prices at which it was searched. */
+/* Adds a light tree of the graph if at the program's prices it is worth more than it costs. *min becomes its weight at
+ * the prices at which it was searched. */
 static enum banyan_status price_tree(struct pricing *p, double *min) {
   const struct by_lp *lp = p->master->lp;
   const struct by_span *span = &p->trees.span;
@@ -100,7 +102,7 @@ static enum banyan_status price_tree(struct pricing *p, double *min) {
   return by_embed_candidates_add_tree(p->master->list, span->tree, span->n_tree, NULL);
 }
 
-/* Adds in-network trees likewise. *min becomes their weight if that is less. */
+/* Adds in-network trees that are worth more than they cost. *min becomes their weight if that is less. */
 static enum banyan_status price_network(struct pricing *p, double *min) {
   const struct by_embed_net *net = p->master->list->net;
   double ignored = INFINITY;
@@ -174,16 +176,16 @@ enum banyan_status by_embed_master_price(struct by_embed_master *master, double 
 struct choosing {
   struct by_embed_master *master;
   const struct by_embed_options *options;
-  double best;                 /* bit/s of any number of candidates, without later sets */
-  uint32_t n;                  /* length of the short list */
-  uint32_t *listed;            /* candidates, those that cost least at the prices first */
-  double *cost;                /* of each candidate at the prices */
-  double *rate;                /* of each candidate in the whole program */
-  double *load;                /* of each row, by the steps */
-  uint32_t *steps;             /* of each candidate of the short list */
-  struct by_embed_pick *trial; /* capacity for all candidates */
+  double best;                 /* The throughput in bit/s of any number of candidates, without later sets. */
+  uint32_t n;                  /* The length of the short list. */
+  uint32_t *listed;            /* The short list of candidates, those that cost least at the prices first. */
+  double *cost;                /* The cost of each candidate at the prices. */
+  double *rate;                /* The rate in bit/s of each candidate in the whole program. */
+  double *load;                /* The load of each row by the steps. */
+  uint32_t *steps;             /* The number of steps of each candidate of the short list. */
+  struct by_embed_pick *trial; /* The trial, with the capacity for all candidates. */
   uint32_t n_trial;
-  struct by_embed_picks *picks; /* the best so far */
+  struct by_embed_picks *picks; /* The best picks so far. */
   struct by_arena arena;
 };
 
@@ -193,8 +195,9 @@ static const struct by_embed_candidate *get_candidate(const struct choosing *c, 
 
 /* --- The score of a set. --- */
 
-/* Returns how full links between switches are, on average, of the capacity left; and how full the fullest resource is,
- * of its total capacity. So of plans with another bottleneck, the one that does best when others use less is chosen. */
+/* Returns how full links between switches are, on average, of the residual capacity, plus how full the fullest resource
+ * is, of its total capacity. So of plans with another bottleneck, the one that does best when others use less is
+ * chosen. */
 static double get_use(const struct by_embed_candidates *list, const struct by_embed_pick *picks, uint32_t n) {
   const struct by_embed_net *net = list->net;
   double sum = 0, max = 0;
@@ -277,7 +280,7 @@ static enum banyan_status try_single(struct choosing *c, struct by_embed_pick *f
 
 /* --- Weights in steps. --- */
 
-/* Returns a smooth substitute for the largest load, of `load` and another candidate's step; stops beyond `max`. */
+/* Returns a smooth substitute for the largest load, of `load` and another candidate's step. It stops beyond `max`. */
 static double get_fullness(const struct choosing *c, const double *step, double part, double max) {
   uint32_t n = c->master->list->net->n_rows;
   double sum = 0;
@@ -311,7 +314,7 @@ static uint32_t add_best_step(struct choosing *c, double part) {
   return found;
 }
 
-/* Makes steps in the proportions of the program's rates, as far as they are whole, or none; then the best ones. */
+/* Starts with steps in the proportions of the program's rates, rounded down, or with none, and adds the best steps. */
 static void start_steps(struct choosing *c, uint32_t z, bool from_rates) {
   uint32_t left = z;
   memset(c->steps, 0, c->n * sizeof *c->steps);
@@ -383,8 +386,8 @@ static bool has_pick(const struct choosing *c, uint32_t candidate) {
   return false;
 }
 
-/* Tries each of the candidates that are cheapest at the prices of the best set; over the limit the smallest is dropped.
- */
+/* Tries each of the candidates that are cheapest at the prices of the best set. Over the limit the smallest is
+ * dropped. */
 static enum banyan_status try_with_others(struct choosing *c) {
   copy_picks(c);
   BY_TRY(solve_trial(c));
@@ -414,8 +417,8 @@ static enum banyan_status exchange_picks(struct choosing *c) {
 
 /* --- The choice. --- */
 
-/* Lists the candidates that the program uses, then those that cost least at the fair prices. Trees that pricing found
- * all cost about the same, so those that the program does not use come last. */
+/* Lists the candidates that the program uses, followed by those that cost least at the fair prices. Trees that pricing
+ * found all cost about the same, so those that the program does not use come last. */
 static enum banyan_status make_short_list(struct choosing *c) {
   uint32_t n = c->master->list->n;
   struct by_heap_item *all = BY_ARENA_ARRAY(&c->arena, struct by_heap_item, n);
@@ -431,8 +434,8 @@ static enum banyan_status make_short_list(struct choosing *c) {
   return BANYAN_OK;
 }
 
-/* Tries all candidates that have a rate in the whole program; and each set of candidates that go well together, also
- * with the best single one. */
+/* Tries all candidates that have a rate in the whole program, and each set of candidates, also with the best single
+ * candidate. */
 static enum banyan_status try_sets(struct choosing *c, struct by_embed_pick single) {
   for (uint32_t set = 0; set < BY_EMBED_N_SETS; set++) {
     c->n_trial = 0;
@@ -464,14 +467,14 @@ static enum banyan_status choose_few(struct choosing *c) {
   return exchange_picks(c);
 }
 
-/* Tries the set alone, and with the picks, of which those that carry least are dropped. */
+/* Tries the set alone, and with the picks, of which those with the smallest rates are dropped. */
 static enum banyan_status choose_with_set(struct choosing *c, uint32_t set) {
   BY_TRY(make_short_list(c));
-  for (int beside = 0; beside < 2; beside++) {
+  for (int with_picks = 0; with_picks < 2; with_picks++) {
     c->n_trial = 0;
-    if (beside) copy_picks(c);
+    if (with_picks) copy_picks(c);
     for (uint32_t i = 0; i < c->master->list->n; i++)
-      if (get_candidate(c, i)->set == set && !(beside && has_pick(c, i)))
+      if (get_candidate(c, i)->set == set && !(with_picks && has_pick(c, i)))
         c->trial[c->n_trial++] = (struct by_embed_pick){.candidate = i};
     BY_TRY(consider_trial(c));
   }

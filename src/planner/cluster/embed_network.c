@@ -1,6 +1,6 @@
-/* In-network trees as candidates: the paths of all workers to each host that may serve, and which switches on them add.
- * Their loads join those of other candidates in one linear program, which gets rows for resources that no edge of the
- * graph loads: links and nodes on the paths to servers, and the memory of switches. */
+/* Adds in-network trees as candidates: the paths of all workers to each host that may serve, and which switches on them
+ * add. Their loads join those of other candidates in one linear program, which gets rows for resources that no edge of
+ * the graph loads: links and nodes on the paths to servers, and the memory of switches. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +21,12 @@ struct link_rows {
 struct row_maker {
   struct by_embed_net *net;
   struct by_paths paths;
-  struct link_rows *link; /* of each link: the graph's resources; NONE: there is none */
-  bool *parallel;         /* of each link: whether its resource stands for others too */
-  uint32_t *own;          /* of each link: a row for it alone; NONE: not made */
-  uint32_t *node;         /* of each node: the row of its limit; NONE: not made */
-  uint32_t *memory;       /* of each node: the row of its memory; NONE: not made */
-  double *left;           /* of each row, while they are made */
+  struct link_rows *link; /* The graph's resources of each link; NONE: there is none. */
+  bool *parallel;         /* Whether the resource of each link also stands for other links. */
+  uint32_t *own;          /* A row for each link alone; NONE: not made. */
+  uint32_t *node;         /* The row of the limit of each node; NONE: not made. */
+  uint32_t *memory;       /* The row of the memory of each node; NONE: not made. */
+  double *left;           /* The part of each row that others do not use, while rows are made. */
   bool *shared;
   struct by_arena arena;
 };
@@ -83,7 +83,7 @@ static uint32_t get_node_row(struct row_maker *l, uint32_t number, double limit)
 
 /* --- The loads of a path tree. --- */
 
-enum { MAX_USES = 5 }; /* of a vertex */
+enum { MAX_USES = 5 }; /* The largest number of uses of a vertex. */
 
 /* Adds the use of a node by a load of 1. */
 static void add_node_use(struct row_maker *l, uint32_t node, double limit, double load, struct by_embed_use *uses,
@@ -91,8 +91,8 @@ static void add_node_use(struct row_maker *l, uint32_t node, double limit, doubl
   if (isfinite(limit)) uses[(*n)++] = (struct by_embed_use){get_node_row(l, node, limit), load / limit};
 }
 
-/* Adds the use of a link: a gradient passes it upwards, and the result downwards. Where the graph has resources for
- * both directions of a link without parallel ones, these are all; else the link is a row, too. */
+/* Adds the use of a link: a gradient passes it upwards, and the result downwards. If the graph has resources for both
+ * directions of a link without parallel ones, these are all; otherwise the link is a row, too. */
 static void add_link_use(struct row_maker *l, uint32_t number, double min, double load, struct by_embed_use *uses,
                          uint32_t *n) {
   const double *capacity = l->net->graph->capacity;
@@ -146,7 +146,8 @@ static enum banyan_status add_server_uses(struct row_maker *l, struct by_embed_s
 
 /* --- Servers. --- */
 
-/* Returns the number of programmable switches on the longest path, or 1 for an aggregator; 0: nothing can add. */
+/* Returns the number of programmable switches on the longest path, or 1 for an aggregator. Returns 0 if no vertex can
+ * add. */
 static uint32_t count_switches(const struct by_embed_net *net, const struct by_path_tree *tree, uint32_t n_workers) {
   uint32_t max = 0;
   bool able = false;
@@ -162,8 +163,8 @@ static uint32_t count_switches(const struct by_embed_net *net, const struct by_p
   return max;
 }
 
-/* Keeps the server if its tree can be run. Helpers add on the same hosts at the same rates, for all collectives; so
- * there are no aggregators where they are allowed. */
+/* Keeps the server if its tree can be run. Helpers add on the same hosts at the same rates, for all collectives, so
+ * there are no aggregators where helpers are allowed. */
 static enum banyan_status try_server(struct by_embed_net *net, uint32_t node, const struct by_embed_options *options) {
   struct by_embed_server *server = &net->servers[net->n_servers];
   *server = (struct by_embed_server){.node = node};
@@ -175,7 +176,7 @@ static enum banyan_status try_server(struct by_embed_net *net, uint32_t node, co
   enum banyan_status status = by_placement_paths_init(&server->paths, net->topology, &job, options->turnaround);
   server->paths.job = &server->job;
   if (status == BANYAN_ERR_TOPOLOGY || status == BANYAN_ERR_UNSUPPORTED)
-    return BANYAN_OK; /* some worker does not reach it, or no tree of this size can be run */
+    return BANYAN_OK; /* Some worker does not reach it, or no tree of this size can be run. */
   BY_TRY(status);
   uint32_t switches = count_switches(net, &server->paths.trees[0], server->job.n_workers);
   server->height = switches + 1;
@@ -347,7 +348,7 @@ enum banyan_status by_embed_make_network(struct by_embedding *e, uint32_t queues
   placement.trees = BY_ARENA_ARRAY(&placement.arena, struct by_placed_tree, (size_t)n * queues);
   placement.rate = placement.bound = rate;
   enum banyan_status status = placement.trees ? place_trees(e, &placement, rate, queues) : by_plan_no_memory();
-  const struct by_placement_job *job = &e->net.servers[0].job; /* all servers have the same workers */
+  const struct by_placement_job *job = &e->net.servers[0].job; /* All servers have the same workers. */
   if (status == BANYAN_OK) status = by_plan_of_placement("network", e->net.topology, &placement, job, &e->network);
   by_arena_fini(&placement.arena);
   return status;

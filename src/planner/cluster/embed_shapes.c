@@ -1,4 +1,4 @@
-/* Candidates that are made from their shapes alone, without prices. */
+/* Makes candidates from their shapes alone, without prices. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,22 +24,22 @@ enum { MAX_ROOTS = 16 };
 
 /* Which groups get an adder of their own, and which vertex it is. */
 enum adder_policy {
-  BY_TERMINALS, /* oversubscribed groups, a terminal */
-  BY_HELPERS,   /* oversubscribed groups, a helper if there is one */
-  BY_HUBS,      /* groups with a helper: the helper; and oversubscribed groups */
+  BY_TERMINALS, /* Oversubscribed groups get a terminal. */
+  BY_HELPERS,   /* Oversubscribed groups get a helper if there is one. */
+  BY_HUBS,      /* Groups with a helper get the helper; other oversubscribed groups get a terminal. */
 };
 
 struct builder {
   struct by_embed_candidates *list;
   enum adder_policy adder_policy;
-  uint32_t arity;     /* children of each vertex within a group's tree; NONE: a star */
-  uint32_t top_arity; /* children of each vertex in the tree over all groups */
-  uint32_t root;      /* NONE: the best one */
-  bool *waits;        /* vertices of the tree that have no parent yet */
-  uint32_t *parent;   /* of each vertex; NONE: it is not in the tree, or waits */
-  uint32_t *heads;    /* the waiting vertices of a group */
-  uint32_t *position; /* of each vertex in the draft */
-  bool grouped;       /* whether some group got an adder */
+  uint32_t arity;     /* The number of children of each vertex within a group's tree; NONE: a star. */
+  uint32_t top_arity; /* The number of children of each vertex in the tree over all groups. */
+  uint32_t root;      /* The root; NONE: the best one. */
+  bool *parentless;   /* Whether each vertex is in the tree and has no parent yet. */
+  uint32_t *parent;   /* The parent of each vertex; NONE: it is not in the tree, or has no parent yet. */
+  uint32_t *heads;    /* The vertices of a group that have no parent yet. */
+  uint32_t *position; /* The position of each vertex in the draft. */
+  bool grouped;       /* Some group got an adder. */
 };
 
 static const struct by_embed_net *get_net(const struct builder *w) {
@@ -48,12 +48,12 @@ static const struct by_embed_net *get_net(const struct builder *w) {
 
 /* --- Adders. --- */
 
-/* Returns the strongest helper of the group that is in no tree yet, or NONE. */
+/* Returns the strongest helper of the group that is in no tree yet. Returns NONE if there is none. */
 static uint32_t find_strongest_helper(const struct builder *w, const struct by_embed_layer *layer, uint32_t group) {
   const struct by_embed_net *net = get_net(w);
   uint32_t best = NONE;
   for (uint32_t v = net->graph->n_terminals; v < net->graph->n_vertices; v++) {
-    if (layer->group[v] != group || w->waits[v] || w->parent[v] != NONE || v == w->root) continue;
+    if (layer->group[v] != group || w->parentless[v] || w->parent[v] != NONE || v == w->root) continue;
     if (best == NONE || net->capacity[v] > net->capacity[best]) best = v;
   }
   return best;
@@ -67,7 +67,8 @@ static uint32_t find_strongest_head(const struct builder *w, uint32_t n) {
   return best;
 }
 
-/* Returns which vertex adds for the n heads of a group; NONE: none does, so they continue in the next layer. */
+/* Returns which vertex adds for the n heads of a group. Returns NONE if none does, so that they continue in the next
+ * layer. */
 static uint32_t choose_adder(const struct builder *w, uint32_t l, uint32_t group, uint32_t n) {
   const struct by_embed_net *net = get_net(w);
   const struct by_embed_layer *layer = &net->layers[l];
@@ -88,12 +89,12 @@ static uint32_t list_heads(const struct builder *w, const struct by_embed_layer 
   uint32_t n = 0;
   for (uint32_t i = 0; i < net->graph->n_vertices; i++) {
     uint32_t v = i < net->graph->n_terminals ? net->order[i] : i;
-    if (w->waits[v] && layer->group[v] == group) w->heads[n++] = v;
+    if (w->parentless[v] && layer->group[v] == group) w->heads[n++] = v;
   }
   return n;
 }
 
-/* Puts `first` before the others; the strong ones follow if they will have children, in their order if equal. */
+/* Puts `first` before the others. Strong ones follow if they will have children, equal ones in their order. */
 static void sort_heads(const struct builder *w, uint32_t first, uint32_t arity, uint32_t *n) {
   const double *capacity = get_net(w)->capacity;
   uint32_t at = 0;
@@ -119,20 +120,20 @@ static void add_group(struct builder *w, uint32_t l, uint32_t group) {
   sort_heads(w, adder, arity, &n);
   for (uint32_t i = 1; i < n; i++) {
     w->parent[w->heads[i]] = w->heads[arity == NONE ? 0 : (i - 1) / arity];
-    w->waits[w->heads[i]] = false;
+    w->parentless[w->heads[i]] = false;
   }
-  w->waits[adder] = true;
+  w->parentless[adder] = true;
 }
 
 /* --- One tree. --- */
 
-static enum banyan_status add_woven(struct builder *w, enum by_embed_candidate_kind kind) {
+static enum banyan_status add_grouped_tree(struct builder *w, enum by_embed_candidate_kind kind) {
   uint32_t n_vertices = get_net(w)->graph->n_vertices;
   struct by_draft *draft = &w->list->draft;
   draft->kind = kind;
   draft->n = draft->n_radix = 0;
   for (uint32_t v = 0; v < n_vertices; v++) {
-    if (w->parent[v] == NONE && !w->waits[v]) continue;
+    if (w->parent[v] == NONE && !w->parentless[v]) continue;
     w->position[v] = draft->n;
     draft->order[draft->n++] = v;
   }
@@ -156,12 +157,12 @@ static enum banyan_status add_layer_trees(struct builder *w, enum adder_policy a
     w->top_arity = arities[i][1];
     w->grouped = false;
     for (uint32_t v = 0; v < net->graph->n_vertices; v++) {
-      w->waits[v] = v < net->graph->n_terminals;
+      w->parentless[v] = v < net->graph->n_terminals;
       w->parent[v] = NONE;
     }
     for (uint32_t l = 0; l < net->n_layers; l++)
       for (uint32_t g = 0; g < net->layers[l].n_groups; g++) add_group(w, l, g);
-    if (w->grouped) BY_TRY(add_woven(w, kinds[adder_policy]));
+    if (w->grouped) BY_TRY(add_grouped_tree(w, kinds[adder_policy]));
   }
   return BANYAN_OK;
 }
@@ -200,7 +201,7 @@ static enum banyan_status make_elastic(struct by_embed_candidates *list) {
   size_t n = list->net->graph->n_vertices;
   struct by_arena arena = {0};
   struct builder w = {.list = list,
-                      .waits = BY_ARENA_ARRAY(&arena, bool, n),
+                      .parentless = BY_ARENA_ARRAY(&arena, bool, n),
                       .parent = BY_ARENA_ARRAY(&arena, uint32_t, n),
                       .heads = BY_ARENA_ARRAY(&arena, uint32_t, n + 1),
                       .position = BY_ARENA_ARRAY(&arena, uint32_t, n)};
@@ -221,11 +222,11 @@ static enum banyan_status add_builtin(struct by_embed_candidates *list, const ch
   return status;
 }
 
-/* Returns the number of terminals of each group of the layer; 0: the numbers differ, or are 1 or all. */
+/* Returns the number of terminals of each group of the layer. Returns 0 if the numbers differ, or are 1 or all. */
 static uint32_t get_even_size(const struct by_embed_net *net, const struct by_embed_layer *layer) {
   uint32_t n = net->graph->n_terminals, size = n / layer->n_groups;
   if (n % layer->n_groups || size < 2 || layer->n_groups < 2) return 0;
-  for (uint32_t i = 0; i < n; i++) /* the order goes from group to group */
+  for (uint32_t i = 0; i < n; i++) /* The order goes from group to group. */
     if (layer->group[net->order[i]] != layer->group[net->order[i / size * size]]) return 0;
   return size;
 }
@@ -282,8 +283,8 @@ static enum banyan_status add_stars(struct by_embed_candidates *list) {
 }
 
 /* Adds a tree over several helpers: the terminals are divided into as many parts as there are helpers in the block,
- * each part below one of them, and the helpers are a chain. So one tree uses the capacity that several helpers have
- * left. */
+ * each part below one of them, and the helpers are a chain. So one tree uses the residual capacity of several
+ * helpers. */
 static enum banyan_status add_shared(struct by_embed_candidates *list, const uint32_t *helpers, uint32_t size,
                                      uint32_t set) {
   struct by_draft *draft = &list->draft;

@@ -11,7 +11,7 @@ double by_flow_theta(const struct by_rooted_flow *flow, const bool *adds, uint32
   uint32_t *sum = out ? out : calloc((size_t)flow->n + 1, sizeof *sum);
   double theta = 0;
   if (!sum) return INFINITY;
-  for (uint32_t v = 0; v < flow->n; v++) sum[v] = 0; /* gradients that come from below */
+  for (uint32_t v = 0; v < flow->n; v++) sum[v] = 0; /* Gradients that come from below are added here. */
   for (uint32_t v = flow->n; v-- > 0;) {
     uint32_t below = sum[v];
     sum[v] = v == 0 ? 0 : adds[v] && below + flow->own[v] > 1 ? 1 : below + flow->own[v];
@@ -28,14 +28,15 @@ double by_flow_theta(const struct by_rooted_flow *flow, const bool *adds, uint32
 
 static const double slack = 1 + 1e-12;
 
-/* Solutions for k adders in the subtree, k = 0 .. max. */
+/* The solutions for k adders in the subtree, k = 0 .. max. */
 struct knapsack {
   uint32_t max;
-  double *below;  /* the smallest number that comes to v, its own included, while v does not add; children are added one
-                     by one */
-  double *out;    /* the smallest number that v sends; INFINITY: not possible */
-  bool *adds;     /* whether v adds in that solution */
-  uint32_t *part; /* if all of the parent's children so far have k adders, the number of adders of v's subtree */
+  /* The smallest number of gradients at v, its own included, while v does not add. Children are added one by one. */
+  double *below;
+  double *out; /* The smallest number of gradients that v sends; INFINITY: not possible. */
+  bool *adds;  /* Whether v adds in that solution. */
+  /* If all of the parent's children so far have k adders, the number of adders of v's subtree. */
+  uint32_t *part;
 };
 
 struct search {
@@ -50,13 +51,13 @@ static bool may_add(const struct search *s, uint32_t v) {
   return s->flow->able[v] && s->flow->hold[v] <= s->theta * slack;
 }
 
-/* Returns whether v can get `below` from its children and send `out`. */
+/* Returns whether v can get `below` gradients from its children and send `out`. */
 static bool is_within_limits(const struct search *s, uint32_t v, double below, double out) {
   const struct by_rooted_flow *flow = s->flow;
   return below + out <= s->theta * slack * flow->limit[v] && (!v || out <= s->theta * slack * flow->capacity[v]);
 }
 
-/* Computes what v sends, once all its children are in. */
+/* Computes how many gradients v sends, once all its children are in. */
 static bool finish_vertex(struct search *s, uint32_t v) {
   struct knapsack *sack = &s->sacks[v];
   double own = s->flow->own[v];
@@ -76,8 +77,8 @@ static bool finish_vertex(struct search *s, uint32_t v) {
   return true;
 }
 
-/* Puts what v sends into its parent's knapsack. */
-static bool put_into_parent(struct search *s, uint32_t v) {
+/* Adds what v sends to its parent's knapsack. */
+static bool add_to_parent(struct search *s, uint32_t v) {
   struct knapsack *sack = &s->sacks[v], *parent = &s->sacks[s->flow->parent[v]];
   uint32_t max = parent->max + sack->max < s->max ? parent->max + sack->max : s->max;
   double *below = BY_ARENA_ARRAY(s->arena, double, (size_t)max + 1);
@@ -102,11 +103,11 @@ static bool fill_sacks(struct search *s) {
     s->sacks[v].below[0] = s->flow->own[v];
   }
   for (uint32_t v = s->flow->n; v-- > 0;)
-    if (!finish_vertex(s, v) || (v && !put_into_parent(s, v))) return false;
+    if (!finish_vertex(s, v) || (v && !add_to_parent(s, v))) return false;
   return true;
 }
 
-/* Reads which vertices add if k do: children get their parts in the reverse of the order in which they were put in. */
+/* Reads which vertices add if k do. Children get their parts in the reverse of the order in which they were added. */
 static bool read_sacks(const struct search *s, uint32_t k, bool *adds) {
   uint32_t *rest = BY_ARENA_ARRAY(s->arena, uint32_t, s->flow->n);
   if (!rest) return false;
@@ -162,19 +163,20 @@ enum banyan_status by_flow_find_min(const struct by_rooted_flow *flow, uint32_t 
 
 /* --- The cheapest choice. --- */
 
-/* The table of dynamic programming. A gradient that v sends costs what all links up to the next adder cost, so a
- * subtree need only know which vertex above it adds next: cost[v][d] is the minimum for v's subtree if that is v's
- * ancestor at depth d. The length of a row is the depth of its vertex. */
+/* The table of dynamic programming. A gradient that v sends costs the sum of the prices of all links up to the next
+ * adder, so a subtree only needs to know which vertex above it adds next: cost[v][d] is the minimum for v's subtree if
+ * that is v's ancestor at depth d. The length of a row is the depth of its vertex. */
 
 struct table {
   const struct by_rooted_flow *flow;
   const double *rent;
-  double *above;   /* of each vertex: the price of all links up to the server */
-  uint32_t *depth; /* of each vertex */
-  size_t *row;     /* of each vertex: where its row begins */
-  double *cost;    /* of v and all below for d = 0 .. depth - 1; at d = depth[v]: of all below if v adds */
-  bool *adds;      /* whether v adds in that case */
-  double *reach;   /* of the current vertex: above[] of its ancestor at each depth */
+  double *above;   /* The price of all links from each vertex to the server. */
+  uint32_t *depth; /* The depth of each vertex. */
+  size_t *row;     /* The index at which the row of each vertex begins. */
+  /* The cost of v and all below it for d = 0 .. depth - 1; at d = depth[v] the cost of all below it if v adds. */
+  double *cost;
+  bool *adds;    /* Whether v adds in each of these cases. */
+  double *reach; /* For the current vertex: above[] of its ancestor at each depth. */
 };
 
 /* Sets reach[d] to above[] of the ancestor of v at depth d. */
@@ -201,7 +203,7 @@ static void finish_row(struct table *t, uint32_t v) {
 
 static void read_table(const struct table *t, bool *adds, uint32_t *next) {
   adds[0] = false;
-  next[0] = 0; /* depth of the next adder above a vertex's children */
+  next[0] = 0; /* This is the depth of the next adder above a vertex's children. */
   for (uint32_t v = 1; v < t->flow->n; v++) {
     uint32_t d = next[t->flow->parent[v]];
     adds[v] = t->adds[t->row[v] + d];

@@ -10,7 +10,7 @@
 
 #define NONE UINT32_MAX
 
-/* Trees of smaller shares are dropped, and a smaller gain is not worth a split. */
+/* Trees of smaller shares are dropped, and a smaller gain does not justify a split. */
 static const double min_share = 1e-6, min_gain = 1e-3;
 
 /* --- Choices. --- */
@@ -21,11 +21,11 @@ static const double gain_wanted = 1e-9;
 /* A choice of the adders of a tree, with a rate. */
 struct choice {
   uint32_t tree;
-  double rate; /* bit/s */
-  bool *adds;  /* in the paths' arena */
+  double rate; /* The rate in bit/s. */
+  bool *adds;  /* Whether each vertex adds, in the paths' arena. */
 };
 
-/* Different choices. */
+/* A set of different choices. */
 struct choices {
   struct by_placement_paths *paths;
   uint32_t n, allocated;
@@ -45,21 +45,21 @@ static enum banyan_status add_choice(struct choices *choices, uint32_t tree, con
 
 /* --- The program. --- */
 
-/* Rates of the largest sum for choices by column generation. Rows: a link, a node with a limit, a switch's memory, each
- * with capacity 1. Rates are in units of the widest link. */
+/* The program for rates of choices with the largest sum, by column generation. The rows are links, nodes with a limit,
+ * and memories of switches, each with capacity 1. Rates are in units of the widest link. */
 
 struct program {
   struct by_placement_paths *paths;
   struct choices *choices;
   struct by_lp *lp;
-  uint32_t *link_row, *node_row, *memory_row; /* of links and nodes; NONE: none */
+  uint32_t *link_row, *node_row, *memory_row; /* The rows of links and nodes; NONE: there is none. */
   uint32_t n_rows;
-  double unit;   /* bit/s */
-  double *load;  /* of each row, by one choice */
-  uint32_t *out; /* of the vertices of a tree */
+  double unit;   /* The unit of rates in bit/s. */
+  double *load;  /* The load of each row by one choice. */
+  uint32_t *out; /* The number of gradients that each vertex of a tree sends. */
   double *price, *rent;
   bool *adds;
-  bool more; /* whether new choices are searched */
+  bool more; /* New choices are searched. */
   struct by_arena arena;
 };
 
@@ -177,7 +177,7 @@ static double get_dual(const struct program *p, uint32_t row) {
   return row == NONE ? 0 : p->lp->price[row] * p->unit;
 }
 
-/* Finds the cheapest choice on a tree, into adds[]. */
+/* Finds the cheapest choice on a tree, and stores it in adds[]. */
 static enum banyan_status find_cheapest(struct program *p, const struct by_path_tree *tree, double *cost) {
   for (uint32_t v = 1; v < tree->flow.n; v++) {
     uint32_t parent = tree->flow.parent[v];
@@ -233,7 +233,7 @@ static enum banyan_status find_rates(struct program *p, double *rate, double *bo
 /* --- Adders that are not needed. --- */
 
 /* Makes a flow as large as the tree's at its rate, in the capacity that the other choices leave of each row, where only
- * the present adders may add. In units of the choice's rate, so that a theta of 1 is enough. */
+ * the present adders may add. It is in units of the choice's rate, so that a theta of 1 is enough. */
 static void fill_spared(struct program *p, const struct choice *choice, const double *load,
                         struct by_rooted_flow *spared, double *capacity, double *limit) {
   const struct by_path_tree *tree = &p->paths->trees[choice->tree];
@@ -274,8 +274,8 @@ static enum banyan_status remove_all_adders(struct program *p) {
   return BANYAN_OK;
 }
 
-/* Computes rates for choices, and new choices by pricing if `more`: *rate is the sum of the rates, *bound a limit for
- * any choice of adders. Every tree has a choice. */
+/* Computes rates for choices, and new choices by pricing if `more`. *rate is the sum of the rates, *bound a limit for
+ * any choice of adders, both in bit/s. Every tree has a choice. */
 static enum banyan_status divide_rates(struct choices *choices, bool more, bool pruned, double *rate, double *bound) {
   struct program p = {.paths = choices->paths, .choices = choices, .more = more};
   enum banyan_status status = find_rates(&p, rate, bound);
@@ -309,7 +309,7 @@ static double get_rate_if(struct by_placement_paths *paths, bool all_add) {
   return none && unheld.hold ? 1 / by_flow_theta(&unheld, all_add ? unheld.able : none, NULL) : 0;
 }
 
-/* Places a job with one server. A division between choices is only worth it where memory is short. */
+/* Places a job with one server. A division between choices is only justified if memory is short. */
 static enum banyan_status place_one(struct choices *choices, uint32_t max, struct by_placement *out) {
   double theta = 0;
   BY_TRY(add_best(choices, 0, max, &theta));
@@ -320,7 +320,7 @@ static enum banyan_status place_one(struct choices *choices, uint32_t max, struc
   enum banyan_status status = divide_rates(choices, true, true, &out->rate, &out->bound);
   bool worth_it = status == BANYAN_OK && out->rate > rate * (1 + min_gain);
   if (worth_it || (status != BANYAN_OK && status != BANYAN_ERR_UNSUPPORTED)) return status;
-  choices->n = 0; /* pruning has changed them */
+  choices->n = 0; /* Pruning has changed them. */
   BY_TRY(add_best(choices, 0, max, &theta));
   choices->items[0].rate = out->rate = rate;
   return BANYAN_OK;
@@ -356,7 +356,7 @@ static int compare_trees(const void *a, const void *b) {
   return (x->server > y->server) - (x->server < y->server);
 }
 
-/* Returns the sum of the rates of the kept choices. */
+/* Returns the sum of the rates of the kept choices in bit/s. */
 static double sum_rates(const struct choices *choices, double min) {
   double sum = 0;
   for (uint32_t i = 0; i < choices->n; i++)
@@ -364,7 +364,7 @@ static double sum_rates(const struct choices *choices, double min) {
   return sum;
 }
 
-/* Makes trees of the choices that have a rate, each `copies` times; they use the arrays of the paths. */
+/* Makes trees of the choices that have a rate, each `copies` times. They use the arrays of the paths. */
 static enum banyan_status make_trees(struct by_placement *out, const struct choices *choices, uint32_t copies) {
   struct by_placement_paths *paths = choices->paths;
   out->trees = BY_ARENA_ARRAY(&paths->arena, struct by_placed_tree, (size_t)choices->n * copies);
@@ -440,7 +440,7 @@ struct server_search {
   const struct by_placement_options *options;
   const struct by_placement_job *job;
   uint32_t best;
-  double rate; /* of the best; 0: there is none yet */
+  double rate; /* The rate of the best one in bit/s; 0: there is none yet. */
 };
 
 static enum banyan_status try_server(struct server_search *server_search, uint32_t candidate) {

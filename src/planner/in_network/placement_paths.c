@@ -15,9 +15,10 @@ struct path_work {
   struct by_placement_paths *paths;
   struct by_paths search;
   struct by_next_hop *hops;
-  uint32_t *vertex;    /* of each node: its vertex + 1; 0: not on a path */
-  uint32_t *nodes;     /* nodes on paths */
-  uint32_t *only_link; /* of each node that may be an aggregator; NONE: it has several or no links, or is a worker */
+  uint32_t *vertex; /* The vertex of each node, plus 1; 0: it is not on a path. */
+  uint32_t *nodes;  /* The nodes on paths. */
+  /* The only link of each node that may be an aggregator; NONE: it has several or no links, or is a worker. */
+  uint32_t *only_link;
   uint32_t n;
 };
 
@@ -161,10 +162,10 @@ static void find_aggregator(const struct path_work *w, struct by_path_tree *tree
   }
 }
 
-/* Finds aggregators for switches without one further down, since workers send to only one. */
+/* Finds aggregators for switches without an aggregator further down, since workers send to only one. */
 static void find_aggregators(const struct path_work *w, struct by_path_tree *tree) {
-  bool *served =
-      BY_ARENA_ARRAY(&w->paths->arena, bool, tree->flow.n); /* of each vertex: whether an aggregator is below */
+  /* Whether an aggregator is below each vertex. */
+  bool *served = BY_ARENA_ARRAY(&w->paths->arena, bool, tree->flow.n);
   for (uint32_t v = 1; v < tree->flow.n; v++)
     if (tree->flow.able[v]) return;
   for (uint32_t v = tree->flow.n; served && v-- > 1;) {
@@ -175,7 +176,7 @@ static void find_aggregators(const struct path_work *w, struct by_path_tree *tre
   }
 }
 
-/* Returns the nearest vertex towards the server that may add; NONE: the server. */
+/* Returns the nearest vertex towards the server that may add. Returns NONE if it is the server. */
 static uint32_t find_adder_above(const struct by_path_tree *tree, uint32_t v) {
   for (v = tree->flow.parent[v]; v && !tree->flow.able[v];) v = tree->flow.parent[v];
   return v ? v : NONE;

@@ -1,4 +1,4 @@
-/* The products of a placement: a plan, the information for each worker, a drawing, and JSON. */
+/* Makes the products of a placement: a plan, the information for each worker, a drawing, and JSON. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +26,11 @@ uint32_t by_placed_stack(const struct by_placed_tree *tree, const struct by_topo
 
 /* --- The plan. --- */
 
-/* A vertex of the plan that is no rank: a switch, or the server or an aggregator of one tree. */
+/* A vertex of the plan that is not a rank: a switch, or the server or an aggregator of one tree. */
 struct other {
   const char *name;
   enum by_vertex_kind kind;
-  uint32_t *vertex; /* where its number is stored */
+  uint32_t *vertex; /* The place where its number is stored. */
 };
 
 struct build {
@@ -40,14 +40,14 @@ struct build {
   struct by_plan *plan;
   struct other *others;
   uint32_t n_others;
-  uint32_t *vertex;   /* of each node: the vertex of a programmable switch; NONE */
-  uint32_t *server;   /* of each tree */
-  uint32_t **beside;  /* of each tree's vertices: its aggregator in the plan; NONE */
-  uint32_t *served;   /* of each node: servers and aggregators on it that have a name */
-  uint32_t *position; /* of each of the plan's vertices, in the current group */
+  uint32_t *vertex;   /* The vertex of each node that is a programmable switch; NONE for others. */
+  uint32_t *server;   /* The server of each tree. */
+  uint32_t **beside;  /* The aggregator in the plan for each vertex of each tree; NONE: there is none. */
+  uint32_t *served;   /* The number of servers and aggregators on each node that have a name. */
+  uint32_t *position; /* The position of each of the plan's vertices in the current group. */
 };
 
-/* Ordinary switches, and hosts that forward for others, are not in trees of the plan. */
+/* Returns whether the vertex is in trees of the plan. Ordinary switches, and hosts that forward for others, are not. */
 static bool is_programmable(const struct build *b, const struct by_placed_tree *tree, uint32_t v) {
   return v && b->topology->nodes[tree->node[v]].aggregates;
 }
@@ -56,7 +56,7 @@ static bool has_aggregator(const struct by_placed_tree *tree, uint32_t v) {
   return tree->adds[v] && tree->aggregator[v] != NONE;
 }
 
-/* Returns the vertex of the plan that adds or may add at v of the tree; NONE: there is none. */
+/* Returns the vertex of the plan that adds or may add at v of the tree. Returns NONE if there is none. */
 static uint32_t get_vertex(const struct build *b, uint32_t t, uint32_t v) {
   const struct by_placed_tree *tree = &b->placement->trees[t];
   return is_programmable(b, tree, v) ? b->vertex[tree->node[v]] : b->beside[t][v];
@@ -70,7 +70,7 @@ static void find_switches(struct build *b, const struct by_placed_tree *tree) {
   for (uint32_t v = 0; v < tree->n; v++) {
     uint32_t node = tree->node[v];
     if (!is_programmable(b, tree, v) || b->vertex[node] != NONE) continue;
-    b->vertex[node] = 0; /* its number is set below */
+    b->vertex[node] = 0; /* Its number is set below. */
     b->others[b->n_others++] = (struct other){b->topology->nodes[node].name, BY_VERTEX_SWITCH, &b->vertex[node]};
   }
 }
@@ -113,7 +113,7 @@ static enum banyan_status add_vertices(struct build *b) {
   return BANYAN_OK;
 }
 
-/* Positions follow the plan's order of vertices, so that ranks come first. */
+/* Sets the positions of a group. They follow the plan's order of vertices, so that ranks come first. */
 static enum banyan_status set_positions(struct build *b, uint32_t t, struct by_group *group) {
   const struct by_placed_tree *tree = &b->placement->trees[t];
   uint32_t ranks = b->job->n_workers, n = ranks;
@@ -224,7 +224,7 @@ static double get_cells(const struct by_placed_tree *tree) {
   return tree->rate * tree->round_trip / 8;
 }
 
-/* "leaf1 adds 4", "h7 beside leaf1 adds 4", "spine0 forwards 2", "h3". */
+/* Prints a label such as "leaf1 adds 4", "h7 beside leaf1 adds 4", "spine0 forwards 2" or "h3". */
 static void label_vertex(const void *owner, uint32_t v, char *out, size_t bytes) {
   const struct subject *s = owner;
   const struct by_placed_tree *tree = s->tree;
@@ -285,7 +285,7 @@ static void add_real(struct by_text *text, const char *key, double value) {
   by_json_add_real(text, value);
 }
 
-/* Adds the port by which a link leaves a node: its name where it has one, and the node at the other end. */
+/* Adds the port by which a link leaves a node: its name if it has one, and the node at the other end. */
 static void add_port(const struct subject *s, const char *key, uint32_t node, uint32_t number, struct by_text *text) {
   const struct by_link *link = &s->topology->links[number];
   const char *port = link->port[link->a == node ? 0 : 1];
