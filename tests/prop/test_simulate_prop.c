@@ -192,7 +192,7 @@ static void expect_alike(const char *network, uint32_t n, struct by_rng *order) 
   if (order) shuffle(order, plan->classes[0].groups[0].order, n);
   assert_ok(by_simulator_init(&turned, plan, plan->classes, topology, 3));
   assert_ok(by_simulator_init(&alone, plan, plan->classes, topology, UINT32_MAX));
-  assert_true(turned.roles.turned && !alone.roles.turned);
+  assert_true(turned.roles.rotated && !alone.roles.rotated);
   assert_ok(by_simulator_run(&turned, bytes, &how, &a));
   assert_ok(by_simulator_run(&alone, bytes, &how, &b));
   assert_int_equal(b.n_actors, n);

@@ -1,7 +1,7 @@
-/* Solves assignments. Vertices 0 .. n_from - 1 take, n_from .. n - 1 are taken. An arc leads from a taker to a vertex
- * that it may take, and back where the pair has flow. Potentials keep all reduced costs at 0 or above, and those of
- * pairs with flow at 0; along arcs of reduced cost 0 the flow grows until no path is left, then the potentials rise by
- * the next path's cost. */
+/* Solves assignments. Vertices 0 .. n_from - 1 take, and vertices n_from .. n - 1 are taken. An arc leads from a taker
+ * to a vertex that it may take, and back if the pair has flow. Potentials keep all reduced costs at 0 or above, and
+ * those of pairs with flow at 0. Along arcs of reduced cost 0 the flow grows until no path is left; the potentials rise
+ * by the next path's cost, and this is repeated. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,17 +15,17 @@ struct net {
   const struct by_assign *a;
   uint32_t *flow;
   uint32_t n;
-  bool minimise_cost;  /* whether costs count; else all are 0 */
-  uint32_t *left;      /* supply or demand that is not used yet */
-  uint32_t *first;     /* of each vertex: its arcs are arcs[first[v] .. first[v + 1]) */
-  uint32_t *arcs;      /* pairs */
-  uint64_t *potential; /* of each vertex */
-  uint64_t *distance;  /* from the takers with supply left */
-  struct by_heap heap; /* of vertices by distances, which are sums of costs below 2^53 */
+  bool minimise_cost;  /* Costs count; if false, all are 0. */
+  uint32_t *left;      /* The supply or demand that is not used yet. */
+  uint32_t *first;     /* The arcs of vertex v are arcs[first[v] .. first[v + 1]). */
+  uint32_t *arcs;      /* The pairs, by vertex. */
+  uint64_t *potential; /* The potential of each vertex. */
+  uint64_t *distance;  /* The distance of each vertex from the takers with supply left. */
+  struct by_heap heap; /* The vertices by distances, which are sums of costs below 2^53. */
   uint32_t *queue;
-  uint32_t *level; /* along arcs of reduced cost 0; NONE: not reached */
-  uint32_t *at;    /* of each vertex: the next of its arcs to be tried */
-  uint32_t *path;  /* arcs from a taker on */
+  uint32_t *level; /* The level of each vertex along arcs of reduced cost 0; NONE: not reached. */
+  uint32_t *at;    /* The next arc of each vertex to be tried. */
+  uint32_t *path;  /* The arcs of a path that begins at a taker. */
   struct by_arena arena;
 };
 
@@ -89,7 +89,7 @@ static void update_distance(struct net *net, uint32_t v, uint64_t distance) {
   by_heap_push(&net->heap, (double)distance, v);
 }
 
-/* Returns the distance of the nearest vertex that can still be taken; UINT64_MAX: none can be reached. */
+/* Returns the distance of the nearest vertex that can still be taken. Returns UINT64_MAX if none can be reached. */
 static uint64_t find_distances(struct net *net) {
   net->heap.n = 0;
   for (uint32_t v = 0; v < net->n; v++) net->distance[v] = UINT64_MAX;
@@ -142,7 +142,7 @@ static void add_flow(struct net *net, uint32_t start, uint32_t end, uint32_t n) 
   net->left[end] -= max;
 }
 
-/* Returns the next vertex after v, or NONE. */
+/* Returns the next vertex after v. Returns NONE if there is none. */
 static uint32_t find_step(struct net *net, uint32_t v) {
   for (; net->at[v] < net->first[v + 1]; net->at[v]++) {
     uint32_t pair = net->arcs[net->at[v]], to = get_end(net, pair, is_taker(net, v));

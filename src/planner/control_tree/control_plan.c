@@ -1,4 +1,5 @@
-/* A tree and a ring for control messages, the time that messages take along each, and their text and JSON. */
+/* Makes a tree and a ring for control messages, computes the times of messages along each, and prints them as text and
+ * JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +17,21 @@
 
 #define NONE UINT32_MAX
 
-/* seconds that a link counts for in addition to its delay, so that of paths of equal delay the one with fewer links is
- * shorter */
+/* The seconds that a link counts for in addition to its delay, so that of paths of equal delay the one with fewer links
+ * is shorter. */
 static const float per_link = 1e-6F;
 
+/* The search for neighbours. An island is a set of connected nodes that forward; its shores are the links between it
+ * and ranks. */
 struct work {
   const struct by_topology *topology;
   const struct by_nearness *near;
   struct by_adjacency graph;
-  uint32_t *rank;   /* of each node; NONE: it forwards */
-  uint32_t *island; /* of each node that forwards: another of its island, see by_find_leader */
-  uint32_t *first;  /* of each island: its first shore; NONE */
-  uint32_t *next;   /* of each shore: the next one of its island */
-  uint64_t *row;    /* bits of the ranks round one island */
+  uint32_t *rank;   /* The rank of each node; NONE: it forwards. */
+  uint32_t *island; /* For each node that forwards: another node of its island (by_find_leader). */
+  uint32_t *first;  /* The first shore of each island; NONE: it has none. */
+  uint32_t *next;   /* The next shore of the island of each shore. */
+  uint64_t *row;    /* The bits of the ranks around one island. */
   struct by_arena arena;
 };
 
@@ -48,7 +51,7 @@ static void find_islands(struct work *w) {
   }
 }
 
-/* Joins ranks with a link between them, and lists the shores: links between ranks and islands. */
+/* Joins ranks with a link between them, and lists the shores. */
 static void join_over_links(struct work *w) {
   for (uint32_t i = 0; i < w->topology->n_links; i++) {
     const struct by_link *link = &w->topology->links[i];
@@ -69,7 +72,7 @@ static uint32_t get_shore_rank(const struct work *w, uint32_t link) {
   return a != NONE ? a : w->rank[w->topology->links[link].b];
 }
 
-/* Makes all ranks round an island neighbours. */
+/* Makes all ranks around an island neighbours. */
 static void join_island(struct work *w, uint32_t island) {
   memset(w->row, 0, w->graph.words * sizeof *w->row);
   for (uint32_t i = w->first[island]; i != NONE; i = w->next[i]) {
@@ -106,7 +109,7 @@ static float get_length(const struct by_nearness *near, uint32_t a, uint32_t b) 
   return near->delay[cell] + near->hops[cell] * per_link;
 }
 
-/* Lists all ranks of a class, then those of the nearest class that is left. O(classes^2) */
+/* Lists all ranks of a class, followed by those of the nearest class that is left. Cost: classes^2. */
 static enum banyan_status sort_by_nearness(const struct by_nearness *near, uint32_t *order) {
   bool *done = calloc((size_t)near->n_classes + 1, sizeof *done);
   uint32_t n = 0;
@@ -136,7 +139,7 @@ static enum banyan_status find_ring(struct work *w, uint64_t seed, struct by_con
   return by_hamilton_find(&w->graph, length, seed, control->order, &control->ring);
 }
 
-/* Finds the ring: fills in `ring`, `order` and `ring_time`; `near` is set. */
+/* Finds the ring: fills in `ring`, `order` and `ring_time`. `near` is set. */
 static enum banyan_status control_find_ring(struct by_controller_trees *control, uint64_t seed) {
   struct work w = {.topology = control->topology, .near = &control->near};
   control->ring_time = INFINITY;
@@ -151,7 +154,7 @@ static enum banyan_status control_find_ring(struct by_controller_trees *control,
   return status;
 }
 
-/* Replaces the tree by the ring cut open where that is faster, since trees are made for few links, which may have long
+/* Replaces the tree by the ring, cut open, if that is faster, since trees are made for few links, which may have long
  * delays. */
 static enum banyan_status cut_ring_if_faster(struct by_controller_trees *control) {
   struct by_control_tree *cut;
@@ -233,7 +236,7 @@ static void label_rank(const void *owner, uint32_t rank, char *out, size_t bytes
 
 /* --- Text for people. --- */
 
-/* Adds "4 links" or "12 ms". */
+/* Adds a distance such as "4 links" or "12 ms". */
 static void add_distance(const struct by_controller_trees *control, double distance, struct by_text *text) {
   char shown[32];
   if (control->tree->kept.by_delay)
@@ -242,7 +245,7 @@ static void add_distance(const struct by_controller_trees *control, double dista
     by_text_add(text, "%g link%s", distance, distance == 1 ? "" : "s");
 }
 
-static void add_tree_words(const struct by_controller_trees *control, struct by_text *text) {
+static void add_tree_summary(const struct by_controller_trees *control, struct by_text *text) {
   const struct by_control_tree *tree = control->tree;
   char shown[32];
   by_text_add(text, "control tree: %u rank%s, height %u, at most %u children, ", tree->n, tree->n == 1 ? "" : "s",
@@ -284,7 +287,7 @@ static void add_order(const struct by_controller_trees *control, struct by_text 
   by_text_add(text, "\n");
 }
 
-static void add_ring_words(const struct by_controller_trees *control, struct by_text *text) {
+static void add_ring_summary(const struct by_controller_trees *control, struct by_text *text) {
   char reason[128], shown[32];
   name_reason(control, reason, sizeof reason);
   if (control->ring.answer != BY_HAMILTON_YES) {
@@ -303,10 +306,10 @@ enum banyan_status by_control_draw(const struct by_controller_trees *control, st
   drawing.owner = control;
   drawing.child = scratch;
   drawing.sibling = scratch + tree->n;
-  add_tree_words(control, text);
+  add_tree_summary(control, text);
   by_tree_draw(&drawing, "", text);
   free(scratch);
-  add_ring_words(control, text);
+  add_ring_summary(control, text);
   if (control->cut) by_text_add(text, "The tree is the ring, cut open, with its root in the middle.\n");
   return BANYAN_OK;
 }

@@ -10,25 +10,26 @@
 
 /* --- One tree under given limits. --- */
 
-/* A tree is built from a root, level by level. Ranks of a class are the same, so a level is an assignment between
- * classes: ranks of the level above take up to fan-out each of those left. Members of a class are placed in their
- * order; the members of class c on the level above are above[c] .. placed[c] - 1. */
+/* A tree is built from a root, level by level. Ranks of a class are equivalent, so a level is an assignment between
+ * classes: each rank of the level above takes up to fan-out of the remaining ranks. Members of a class are placed in
+ * their order; the members of class c on the level above are above[c] .. placed[c] - 1. */
 
-enum { STEPS = 32 }; /* into which distances are rounded */
+enum { STEPS = 32 }; /* The number of steps into which distances are rounded. */
 
 struct build {
   const struct by_nearness *near;
   const struct by_control_limits *limits;
   struct by_control_tree *tree;
-  uint32_t *above, *placed; /* of each class: members placed before the level above, and in all */
-  uint32_t *upto;           /* of each class: members placed when the level began */
-  uint32_t *turn;           /* of each class: the member of the level above that takes next */
+  /* For each class: the number of members placed before the level above, and of all placed members. */
+  uint32_t *above, *placed;
+  uint32_t *upto; /* For each class: the number of members placed when the level began. */
+  uint32_t *turn; /* For each class: the member of the level above that takes next. */
   uint32_t *supply, *demand;
-  uint32_t *capacity; /* of each class: children that the level above can still take */
+  uint32_t *capacity; /* For each class: the number of children that the level above can still take. */
   struct by_assign_pair *pairs;
   uint32_t *flow;
-  uint32_t n_pairs, room_pairs, room_flow;
-  uint32_t left; /* ranks that are not placed */
+  uint32_t n_pairs, allocated_pairs, allocated_flow;
+  uint32_t left; /* The number of ranks that are not placed. */
   struct by_arena arena;
 };
 
@@ -52,8 +53,8 @@ static uint32_t get_member(const struct build *b, uint32_t c, uint32_t i) {
 /* --- One assignment. --- */
 
 static bool add_pair(struct build *b, uint32_t from, uint32_t to) {
-  if (!BY_ARRAY_GROW(&b->pairs, &b->room_pairs, b->n_pairs + 1) ||
-      !BY_ARRAY_GROW(&b->flow, &b->room_flow, b->n_pairs + 1))
+  if (!BY_ARRAY_GROW(&b->pairs, &b->allocated_pairs, b->n_pairs + 1) ||
+      !BY_ARRAY_GROW(&b->flow, &b->allocated_flow, b->n_pairs + 1))
     return false;
   double steps = b->limits->distance > 0 ? ceil(get_distance(b, from, to) / b->limits->distance * STEPS) : 0;
   b->pairs[b->n_pairs++] = (struct by_assign_pair){.from = from, .to = to, .cost = (uint32_t)steps};
@@ -100,7 +101,8 @@ static enum banyan_status place_ranks(struct build *b) {
 
 /* --- Levels. --- */
 
-/* Demands of every class its part of the free capacity, so that the ranks left are near to some that are placed. */
+/* Demands of every class its part of the free capacity, so that the remaining ranks are near to some that are
+ * placed. */
 static void demand_parts(struct build *b, uint64_t free_children) {
   uint64_t before = 0, asked = 0;
   for (uint32_t c = 0; c < b->near->n_classes; c++) {
@@ -145,7 +147,7 @@ static enum banyan_status place_all(struct build *b, uint32_t root_class, bool i
   return BANYAN_OK;
 }
 
-/* Makes the tree; one without all ranks is destroyed. */
+/* Makes the tree. A tree without all ranks is destroyed. */
 static enum banyan_status make_tree(struct build *b, uint32_t root_class, bool in_parts, struct by_control_tree **out) {
   struct by_control_tree *tree = b->tree = calloc(1, sizeof *tree);
   if (!tree) return by_plan_no_memory();
@@ -174,21 +176,21 @@ static struct by_control_tree *choose_better(struct by_control_tree *a, struct b
   return first ? a : b;
 }
 
-/* Makes a tree whose root is the first rank of a class, under these limits, which are all given; *out stays NULL where
+/* Makes a tree whose root is the first rank of a class, under these limits, which are all given. *out stays NULL if
  * none is found. */
 static enum banyan_status make_tree_from(const struct by_nearness *near, const struct by_control_limits *limits,
                                          uint32_t root_class, struct by_control_tree **out) {
   struct build b = {.near = near, .limits = limits};
-  struct by_control_tree *in_parts = NULL, *at_will = NULL;
+  struct by_control_tree *in_parts = NULL, *unrestricted = NULL;
   uint32_t **const arrays[] = {&b.above, &b.placed, &b.upto, &b.turn, &b.supply, &b.demand, &b.capacity};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
     *arrays[i] = BY_ARENA_ARRAY(&b.arena, uint32_t, near->n_classes);
   enum banyan_status status = b.arena.failed ? by_plan_no_memory() : make_tree(&b, root_class, true, &in_parts);
-  if (status == BANYAN_OK) status = make_tree(&b, root_class, false, &at_will);
+  if (status == BANYAN_OK) status = make_tree(&b, root_class, false, &unrestricted);
   free(b.pairs);
   free(b.flow);
   by_arena_fini(&b.arena);
-  struct by_control_tree *tree = choose_better(in_parts, at_will);
+  struct by_control_tree *tree = choose_better(in_parts, unrestricted);
   if (status == BANYAN_OK && tree) status = count_children(tree);
   if (status != BANYAN_OK) {
     by_control_tree_destroy(tree);
@@ -204,7 +206,8 @@ void by_control_tree_destroy(struct by_control_tree *tree) {
   free(tree);
 }
 
-enum { MAX_TRIED_WORK = 8192 }; /* fewer roots are tried where so many classes would make it slow */
+/* If there are so many classes that it would be slow, fewer roots are tried. */
+enum { MAX_TRIED_WORK = 8192 };
 
 /* --- Default costs and limits. --- */
 
@@ -233,7 +236,7 @@ static double get_eccentricity(const struct by_nearness *near, bool by_delay, ui
 }
 
 /* Computes the smallest distance that connects all ranks: the longest step of a minimum spanning tree of the classes
- * (Prim), or within a class. O(classes^2) */
+ * (Prim), or within a class. Cost: classes^2. */
 static enum banyan_status find_joining_distance(const struct by_nearness *near, bool by_delay, double *out) {
   double max = 0, *to = calloc(near->n_classes, sizeof *to);
   if (!to) return by_plan_no_memory();
@@ -254,7 +257,7 @@ static enum banyan_status find_joining_distance(const struct by_nearness *near, 
   return BANYAN_OK;
 }
 
-/* Returns the smallest distance between two ranks that is not 0; INFINITY: there is none. */
+/* Returns the smallest distance between two ranks that is not 0. Returns INFINITY if there is none. */
 static double find_min_distance(const struct by_nearness *near, bool by_delay) {
   double min = INFINITY;
   for (uint32_t a = 0; a < near->n_classes; a++)
@@ -289,8 +292,8 @@ struct by_control_costs by_control_costs_of(const struct by_nearness *near) {
 
 /* --- The search. --- */
 
-/* Tries all roots, the middle and its nearest first; *out stays NULL where none has a tree. A root from which that many
- * steps over that many links do not reach all is left out at once. */
+/* Tries all roots, the middle and its nearest first. *out stays NULL if none has a tree. A root is left out at once if
+ * as many steps as the height, over as many links as the distance, do not reach all. */
 static enum banyan_status try_roots(const struct by_nearness *near, const struct by_control_limits *limits,
                                     const struct by_heap_item *roots, struct by_control_tree **out) {
   uint32_t max = 1 + (uint32_t)ceil(sqrt(near->n_ranks)), quick = 1 + MAX_TRIED_WORK / near->n_classes;
@@ -303,7 +306,8 @@ static enum banyan_status try_roots(const struct by_nearness *near, const struct
 
 static enum banyan_status search_limits(const struct by_nearness *near, struct by_control_limits *limits,
                                         struct by_control_tree **out) {
-  struct by_heap_item *roots = calloc(near->n_classes, sizeof *roots); /* classes by their distance from the middle */
+  /* The classes, sorted by their distance from the middle. */
+  struct by_heap_item *roots = calloc(near->n_classes, sizeof *roots);
   uint32_t middle = find_middle(near, limits->by_delay);
   if (!roots) return by_plan_no_memory();
   for (uint32_t c = 0; c < near->n_classes; c++)
@@ -346,10 +350,11 @@ struct timing {
   const struct by_control_tree *tree;
   const struct by_nearness *near;
   const struct by_control_costs *costs;
-  uint32_t *first, *children; /* of each rank */
-  uint32_t *order;            /* every rank after its parent */
-  double *ready;              /* of each rank: when it has received from all below; then when it has the result */
-  double *received;           /* of one rank's children */
+  uint32_t *first, *children; /* The children of each rank, and where they begin. */
+  uint32_t *order;            /* All ranks, each after its parent. */
+  /* The seconds until each rank has received from all below, and later until it has the result. */
+  double *ready;
+  double *received; /* The seconds until one rank has received from each of its children. */
 };
 
 static void list_children(struct timing *w) {
@@ -495,11 +500,11 @@ static enum banyan_status compute_time(const struct by_control_numbered *shape, 
   return by_control_tree_time(tree, NULL, costs, out);
 }
 
-/* Reduces the children of the root, which are `fan_out` at first: takes the first number, from the fewest that keep the
- * height, that does not make the tree slower. */
+/* Reduces the number of children of the root, which is `fan_out` at first: sets the smallest number that keeps the
+ * height and does not make the tree slower. */
 static enum banyan_status reduce_root(struct by_control_numbered *shape, struct by_control_tree *tree,
                                       const struct by_control_costs *costs) {
-  uint64_t below = 1, level = 1; /* ranks of a full tree one lower */
+  uint64_t below = 1, level = 1; /* The number of ranks of a full tree that is lower by one level. */
   double max, seconds;
   for (; 1 + shape->fan_out * below < tree->n; below += level) level *= shape->fan_out;
   BY_TRY(compute_time(shape, tree, costs, &max));

@@ -1,7 +1,7 @@
-/* How the ranks of a job agree on what is ready: along a control tree, or, if the user asks for it, round a ring where
- * the network has one through all ranks. Small messages go from every rank to the root and back, so the tree is low, no
- * rank has many children, and ranks that exchange messages are near. A ring is never faster than the tree that it
- * becomes when it is cut and rooted in its middle. Pure values; the same input gives the same. */
+/* Plans how the ranks of a job agree on what is ready: along a control tree, or, if the user requests it, around a ring
+ * if the network has one through all ranks. Small messages go from every rank to the root and back, so the tree is low,
+ * no rank has many children, and ranks that exchange messages are near. A ring is never faster than the tree that
+ * results from cutting it and rooting it in its middle. Pure values; equal input gives equal values. */
 #ifndef BY_PLANNER_CONTROL_TREE_CONTROL_TREE_H
 #define BY_PLANNER_CONTROL_TREE_CONTROL_TREE_H
 
@@ -14,18 +14,20 @@
 #include "plan_order.h"
 #include "topology.h"
 
-/* How near ranks are to each other in a topology. Ranks with links of the same delays to the same nodes (such as those
- * of a rack) cannot be distinguished and are one class, so that thousands of hosts need little memory. Distances are
- * those of the paths with the fewest links, over links with capacity left in both directions, and of these of one with
+/* The distances between ranks in a topology. Ranks with links of equal delays to the same nodes (such as those of a
+ * rack) cannot be distinguished and are one class, so that thousands of hosts need little memory. Distances are those
+ * of the paths with the fewest links, over links with residual capacity in both directions, and among these of one with
  * the shortest delay. */
 struct by_nearness {
   uint32_t n_ranks, n_classes;
-  uint32_t *node;     /* of each rank */
-  uint32_t *class_of; /* of each rank; classes are numbered by their first ranks */
-  uint32_t *first;    /* ranks of class c: ranks[first[c] .. first[c + 1]), ascending */
+  uint32_t *node;     /* The node of each rank. */
+  uint32_t *class_of; /* The class of each rank. Classes are numbered by their first ranks. */
+  uint32_t *first;    /* The ranks of class c are ranks[first[c] .. first[c + 1]), ascending. */
   uint32_t *ranks;
-  uint16_t *hops; /* between ranks of classes a and b: hops[a * n_classes + b]; a == b: between two of the class */
-  float *delay;   /* seconds in one direction, indexed likewise */
+  /* Element a * n_classes + b is the number of links between ranks of classes a and b; a == b: between two ranks of the
+   * class. */
+  uint16_t *hops;
+  float *delay; /* The delays in one direction in seconds, indexed as `hops`. */
   struct by_arena arena;
 };
 
@@ -35,7 +37,7 @@ enum { BY_NEARNESS_MAX = 8192 };
 /* Computes the distances. Participants are nodes, all different, rank 0 first; NULL: the hosts that take part.
  * BANYAN_ERR_ARGUMENT: a participant is not in the topology; BANYAN_ERR_TOPOLOGY: ranks cannot reach each other, or are
  * too far apart; BANYAN_ERR_UNSUPPORTED: more than BY_NEARNESS_MAX ranks. The caller calls by_nearness_fini. Cost:
- * classes x links, and 6 bytes x classes^2. */
+ * classes * links, and 6 bytes * classes^2. */
 BANYAN_CHECK enum banyan_status by_nearness_init(struct by_nearness *nearness, const struct by_topology *topology,
                                                  const uint32_t *participants, uint32_t n);
 static inline void by_nearness_fini(struct by_nearness *nearness) {
@@ -43,7 +45,7 @@ static inline void by_nearness_fini(struct by_nearness *nearness) {
   *nearness = (struct by_nearness){0};
 }
 
-/* Return the distance between two ranks; 0 for a rank and itself. */
+/* These functions return the distance between two ranks in links, and in seconds; 0 for a rank and itself. */
 static inline uint32_t by_hops_between(const struct by_nearness *near, uint32_t a, uint32_t b) {
   return a == b ? 0 : near->hops[(size_t)near->class_of[a] * near->n_classes + near->class_of[b]];
 }
@@ -55,25 +57,27 @@ static inline double by_delay_between(const struct by_nearness *near, uint32_t a
 
 /* The costs of a message between two controllers. */
 struct by_control_costs {
-  double delay;   /* seconds that it travels */
-  double wake;    /* seconds until the waiting thread runs */
-  double message; /* seconds that sending or receiving it keeps a controller busy */
+  double delay;   /* The seconds that it travels. */
+  double wake;    /* The seconds until the waiting thread runs. */
+  double message; /* The seconds for which sending or receiving it keeps a controller busy. */
 };
 
 struct by_control_limits {
-  uint32_t fan_out; /* the largest number of children; 0: computed from the costs */
-  uint32_t height;  /* the largest number of links from the root to a leaf; 0: the smallest that the fan-out allows */
-  double distance;  /* the largest between a rank and its parent; 0: the smallest that connects all ranks */
-  bool by_delay;    /* distances are seconds of delay, else numbers of links */
+  uint32_t fan_out; /* The largest number of children; 0: computed from the costs. */
+  /* The largest number of levels below the root; 0: the smallest that the fan-out allows. */
+  uint32_t height;
+  /* The largest distance between a rank and its parent; 0: the smallest that connects all ranks. */
+  double distance;
+  bool by_delay; /* Distances are seconds of delay; if false, numbers of links. */
 };
 
 struct by_control_tree {
   uint32_t n, root;
-  uint32_t *parent;              /* of each rank; of the root: itself */
-  uint32_t height, fan_out;      /* of this tree */
-  double distance, sum;          /* the largest between a rank and its parent; the sum of all */
-  struct by_control_limits kept; /* limits that the tree keeps, all > 0 except perhaps the distance */
-  bool farther, higher;          /* whether the requested distance or height had to be exceeded */
+  uint32_t *parent;              /* The parent of each rank. The root is its own parent. */
+  uint32_t height, fan_out;      /* The height of this tree, and its largest number of children. */
+  double distance, sum;          /* The largest distance between a rank and its parent, and the sum of all of these. */
+  struct by_control_limits kept; /* The limits that the tree keeps, all > 0 except perhaps the distance. */
+  bool farther, higher;          /* The requested distance, or height, had to be exceeded. */
   struct by_arena arena;
 };
 
@@ -82,59 +86,59 @@ struct by_control_tree {
 static inline struct by_control_costs by_control_costs_usual(void) {
   return (struct by_control_costs){.delay = 30e-6, .wake = 30e-6, .message = 7e-6};
 }
-/* Returns the costs with the average delay from the rank in the middle, where the topology has delays. */
+/* Returns the costs with the average delay from the rank in the middle, if the topology has delays. */
 struct by_control_costs by_control_costs_of(const struct by_nearness *near);
-/* Returns the largest useful number of children: a level costs delay + wake + d x message and multiplies the ranks by
- * d, so time is least where d (ln d - 1) = (delay + wake) / message: 8 at 30 us, 31 at 0.5 ms. Of the fan-outs up to
+/* Returns the largest useful number of children. A level costs delay + wake + d * message and multiplies the ranks by
+ * d, so the time is minimal if d (ln d - 1) = (delay + wake) / message: 8 at 30 us, 31 at 0.5 ms. Of the fan-outs up to
  * that one, it is the smallest that keeps the height over n ranks. At least 2. */
 uint32_t by_control_fan_out(uint32_t n, const struct by_control_costs *costs);
 /* Returns the smallest height of a tree over n ranks with this many children each. */
 uint32_t by_control_height(uint32_t n, uint32_t fan_out);
 
-/* Makes a tree for ranks in a topology. The roots that are tried are the middle and its nearest sqrt(n) (fewer where
- * hundreds of ranks are all different). From the root down each level takes as many ranks as it has free children, with
- * the smallest sum of distances (by_assign_solve), once without restriction, once a number from every class of ranks
- * (every rack) so that the ranks left are near to some: the tree of less distance is kept. Where no root has a tree the
- * distance is doubled; where the height cannot hold all ranks it is raised: `farther` and `higher` say so. Distances
- * are rounded to 1/32 of the limit. The caller owns *out. BANYAN_ERR_ARGUMENT: no ranks. Cost: for each root tried and
- * level an assignment between classes. */
+/* Makes a tree for ranks in a topology. The roots that are tried are the middle and its nearest sqrt(n) ranks (fewer if
+ * there are hundreds of classes). From the root down each level has as many ranks as the level above has free children,
+ * with the smallest sum of distances (by_assign_solve): once without restriction, once a number from every class of
+ * ranks (every rack) so that the remaining ranks are near to some. The tree of less distance is kept. If no root has a
+ * tree, the distance is doubled; if the height cannot hold all ranks, it is raised. `farther` and `higher` report this.
+ * Distances are rounded to 1/32 of the limit. The caller owns *out. BANYAN_ERR_ARGUMENT: no ranks. Cost: for each root
+ * tried and level an assignment between classes. */
 BANYAN_CHECK enum banyan_status by_control_tree_make(const struct by_nearness *near,
                                                      const struct by_control_limits *limits,
                                                      const struct by_control_costs *costs,
                                                      struct by_control_tree **out);
-/* Destroys a tree; NULL is allowed. */
+/* Destroys a tree. NULL is allowed. */
 void by_control_tree_destroy(struct by_control_tree *tree);
 
 /* Computes the seconds from the moment when all ranks are ready until every rank knows it: up the tree and down again.
- * A controller receives and sends its messages one after the other. `near` may be NULL: then, and between ranks whose
- * delay is not known, the delays are those of `costs`. */
+ * A controller receives and sends its messages one after the other. If `near` is NULL, and between ranks whose delay is
+ * not known, the delays are those of `costs`. */
 BANYAN_CHECK enum banyan_status by_control_tree_time(const struct by_control_tree *tree, const struct by_nearness *near,
                                                      const struct by_control_costs *costs, double *out);
-/* Computes the same for a ring in this order of ranks: a message goes from the first to the last, and on from there
- * until the last but one has the answer, 2 (n - 1) hops. It begins where the two hops that it leaves out are longest.
- */
+/* Computes these seconds for a ring in this order of ranks: a message goes from the first rank to the last, and on from
+ * there until the last but one has the answer, 2 (n - 1) hops. It begins where the two hops that it leaves out are
+ * longest. */
 double by_control_ring_time(const uint32_t *order, uint32_t n, const struct by_nearness *near,
                             const struct by_control_costs *costs);
 
-/* Makes a tree from a ring of at least one rank: cut at its longest hop, with the rank in the middle as the root.
- * Messages go half as far as round the ring. The limits are those of the tree that it replaces, except height and
- * distance. The caller owns *out. O(n) */
+/* Makes a tree from a ring of at least one rank: it is cut at its longest hop, and the rank in the middle becomes the
+ * root. Messages go half as far as around the ring. The limits are those of the tree that it replaces, except height
+ * and distance. The caller owns *out. Cost: n. */
 BANYAN_CHECK enum banyan_status by_control_tree_cut(const uint32_t *order, const struct by_nearness *near,
                                                     const struct by_control_costs *costs,
                                                     const struct by_control_limits *kept, struct by_control_tree **out);
 
 /* --- Trees by the numbers of ranks, where no network is known. --- */
 
-/* The root is rank 0, and its children are the next ranks; the next `fan_out` ranks are the children of rank 1, and so
- * on. */
+/* The root is rank 0, and its children are the next ranks. The following `fan_out` ranks are the children of rank 1,
+ * and so on. */
 struct by_control_numbered {
-  uint32_t at_root; /* the largest number of children of the root */
-  uint32_t fan_out; /* the largest number of children of any other rank */
+  uint32_t at_root; /* The largest number of children of the root. */
+  uint32_t fan_out; /* The largest number of children of any other rank. */
 };
 
 /* Makes the shape. The root, which also decides what starts, has as few children as possible without making any rank
  * wait: the time of the tree (by_control_tree_time) is not longer than with `fan_out` children at the root.
- * BANYAN_ERR_NO_MEMORY. O(n x fan_out) */
+ * BANYAN_ERR_NO_MEMORY. Cost: n * fan_out. */
 BANYAN_CHECK enum banyan_status by_control_numbered_make(uint32_t n, uint32_t fan_out,
                                                          const struct by_control_costs *costs,
                                                          struct by_control_numbered *out);
@@ -146,26 +150,26 @@ static inline uint32_t by_control_parent(const struct by_control_numbered *shape
 /* --- A tree and a ring that can be printed. --- */
 
 struct by_control_options {
-  const uint32_t *participants; /* nodes, rank 0 first; NULL: the hosts that take part */
+  const uint32_t *participants; /* The nodes of the ranks, rank 0 first; NULL: the hosts that take part. */
   uint32_t n_participants;
   struct by_control_limits limits;
-  uint64_t seed; /* of the search for a ring */
+  uint64_t seed; /* The seed of the search for a ring. */
 };
 
 struct by_controller_trees {
-  const struct by_topology *topology; /* borrowed */
+  const struct by_topology *topology; /* Borrowed. */
   struct by_nearness near;
   struct by_control_costs costs;
   struct by_control_tree *tree;
-  struct by_hamilton ring;     /* whether there is a ring; vertices are ranks */
-  uint32_t *order;             /* the ring; undefined if there is none */
-  double tree_time, ring_time; /* seconds; the ring's is INFINITY where there is none */
-  bool cut;                    /* whether the tree is the ring, cut and rooted in its middle */
+  struct by_hamilton ring;     /* Whether there is a ring. Its vertices are ranks. */
+  uint32_t *order;             /* The ring; undefined if there is none. */
+  double tree_time, ring_time; /* The seconds of the tree, and of the ring; INFINITY if there is no ring. */
+  bool cut;                    /* The tree is the ring, cut and rooted in its middle. */
 };
 
-/* Makes tree and ring; the ring cut open becomes the tree where that is faster and no limits were given. Two ranks are
+/* Makes tree and ring. The ring becomes the tree, cut open, if that is faster and no limits were given. Two ranks are
  * neighbours on a ring if packets get from one to the other without passing a third: over a link between them, or
- * through nodes that are no ranks. The preferred order goes from a rank to the nearest, so it goes through rack after
+ * through nodes that are not ranks. The preferred order goes from a rank to the nearest, so it goes through rack after
  * rack. The caller calls by_control_fini; the topology must outlive `out`. Errors and cost are those of
  * by_nearness_init and by_control_tree_make. */
 BANYAN_CHECK enum banyan_status by_control_make(const struct by_topology *topology,
@@ -175,7 +179,7 @@ void by_control_fini(struct by_controller_trees *control);
 /* Sets this tree, and the ring if there is one, in a plan over the same ranks. */
 BANYAN_CHECK enum banyan_status by_control_give(const struct by_controller_trees *control, struct by_plan *plan);
 /* Makes a control tree for a plan whose ranks are nodes of the topology, by name (by_plan_locate), and sets it in the
- * plan; the participants of the options are ignored. A plan for which none can be made (by_nearness_init) is not
+ * plan. The participants of the options are ignored. A plan for which none can be made (by_nearness_init) is not
  * changed. */
 BANYAN_CHECK enum banyan_status by_control_add(const struct by_topology *topology,
                                                const struct by_control_options *options, struct by_plan *plan);
@@ -183,7 +187,7 @@ BANYAN_CHECK enum banyan_status by_control_add(const struct by_topology *topolog
 struct by_text;
 /* Adds a drawing for people. */
 BANYAN_CHECK enum banyan_status by_control_draw(const struct by_controller_trees *control, struct by_text *text);
-/* Adds one line of JSON without a newline, docs/plan-format.md. */
+/* Adds one line of JSON without a newline (docs/plan-format.md). */
 void by_control_print(const struct by_controller_trees *control, struct by_text *text);
 
 /* --- Assignment, for the levels of a tree. --- */
@@ -191,7 +195,7 @@ void by_control_print(const struct by_controller_trees *control, struct by_text 
 /* Assignment with capacities: of all assignments of as many units as possible, one with the least cost (a maximum
  * b-matching of least cost, the transportation problem). */
 
-/* `from` may take `to`, at this cost for each unit. */
+/* A pair: `from` may take `to`, at this cost for each unit. */
 struct by_assign_pair {
   uint32_t from, to;
   uint32_t cost;
@@ -199,21 +203,21 @@ struct by_assign_pair {
 
 struct by_assign {
   uint32_t n_from, n_to;
-  const uint32_t *supply; /* of each `from`: the largest number that it takes */
-  const uint32_t *demand; /* of each `to`: the largest number that is taken of it */
+  const uint32_t *supply; /* The largest number of units that each `from` takes. */
+  const uint32_t *demand; /* The largest number of units that are taken of each `to`. */
   uint32_t n_pairs;
-  const struct by_assign_pair *pairs; /* ascending by `from`, no pair twice */
+  const struct by_assign_pair *pairs; /* The pairs, ascending by `from`, no pair twice. */
 };
 
-/* Up to this many pairs are assigned at least cost; of more, cheap ones are taken first. */
+/* Up to this many pairs are assigned at least cost. Of more pairs, cheap ones are taken first. */
 enum { BY_ASSIGN_EXACT = 20000 };
 
 /* Computes flow[i], the units of pair i; the caller allocates n_pairs numbers. Their sum is the largest possible. Up to
  * BY_ASSIGN_EXACT pairs, the flow has the least cost of all with that sum: shortest paths with potentials, all paths of
- * equal cost at once (the primal-dual method of Ford and Fulkerson, with Dinic's blocking flows), which takes pairs x
- * log(n_from + n_to) for each cost that a path can have. Of more pairs the cheapest are taken in turn (at most twice
- * the least cost for as much), and then paths are found to take more, at any cost: pairs x sqrt(n_from + n_to) at
- * worst. BANYAN_ERR_NO_MEMORY. */
+ * equal cost at once (the primal-dual method of Ford and Fulkerson, with Dinic's blocking flows), which takes pairs *
+ * log(n_from + n_to) for each cost that a path can have. Of more pairs, the cheapest are taken in turn (at most twice
+ * the least cost for as many units), and afterwards paths are found to take more, at any cost: at worst pairs *
+ * sqrt(n_from + n_to). BANYAN_ERR_NO_MEMORY. */
 BANYAN_CHECK enum banyan_status by_assign_solve(const struct by_assign *assign, uint32_t *flow);
 
 #endif

@@ -1,4 +1,4 @@
-/* Computes how near ranks are to each other, by classes of ranks with the same links. */
+/* Computes the distances between ranks, by classes of ranks with equal links. */
 #include "control_tree.h"
 
 #include <stdlib.h>
@@ -13,9 +13,10 @@ struct work {
   struct by_nearness *near;
   const struct by_topology *topology;
   struct by_paths paths;
-  uint64_t *hash;  /* of each rank: a hash of its links, the same for all of a class */
-  uint32_t *order; /* ranks, those of a class together; then nodes of a search */
-  uint32_t *hops;  /* of each node in a search */
+  uint64_t *hash; /* A hash of the links of each rank, which is equal for all of a class. */
+  /* The ranks, those of a class together; during a search its nodes. */
+  uint32_t *order;
+  uint32_t *hops; /* The number of hops to each node in a search. */
   double *delay;
   struct by_arena scratch;
 };
@@ -36,13 +37,13 @@ static enum banyan_status list_ranks(struct work *w, const uint32_t *participant
 
 /* --- Classes. --- */
 
-/* Returns the i-th link of the index if it leads both ways, else NULL. */
+/* Returns the i-th link of the index if it can be used in both directions, otherwise NULL. */
 static const struct by_link *get_usable(const struct work *w, uint32_t i) {
   const struct by_link *link = &w->topology->links[w->paths.links[i]];
   return by_link_carries_both(link) ? link : NULL;
 }
 
-/* Returns a hash that does not depend on the order of the links (splitmix64's last steps for each, summed). */
+/* Returns a hash that does not depend on the order of the links (splitmix64's last steps for each link, summed). */
 static uint64_t hash_links(const struct work *w, uint32_t node) {
   uint64_t sum = 0;
   for (uint32_t i = w->paths.first[node]; i < w->paths.first[node + 1]; i++) {
@@ -92,7 +93,7 @@ static enum banyan_status find_equal_ranks(struct work *w, uint32_t *leader) {
   qsort(keys, n, sizeof *keys, compare_hashes);
   for (uint32_t i = 0; i < n; i++) {
     uint32_t r = (uint32_t)keys[i][1], before = i ? leader[keys[i - 1][1]] : r;
-    bool equal = before != r && w->hash[before] == w->hash[r]; /* equal hashes are not enough */
+    bool equal = before != r && w->hash[before] == w->hash[r]; /* Equal hashes are not enough. */
     leader[r] = equal && has_links_of(w, before, r) && has_links_of(w, r, before) ? before : r;
   }
   return BANYAN_OK;
@@ -114,7 +115,7 @@ static enum banyan_status make_classes(struct work *w) {
 
 /* --- Distances. --- */
 
-/* Searches breadth first; a node's delay is final before it is passed on, since all nodes before it are nearer. */
+/* Searches breadth first. A node's delay is final before it is passed on, since all nodes before it are nearer. */
 static void search_from(struct work *w, uint32_t from) {
   uint32_t n = 0;
   for (uint32_t v = 0; v < w->topology->n_nodes; v++) w->hops[v] = NONE;

@@ -1,4 +1,5 @@
-/* Finds which ranks of a simulation are alike, and makes the streams and the network of those that are simulated. */
+/* Finds which ranks of a simulation are equivalent, and makes the streams and the network of those that are
+ * simulated. */
 #include "simulate.h"
 
 #include <math.h>
@@ -13,13 +14,13 @@ enum { MAX_ROUNDS = 64 };
 struct colouring {
   const struct by_stream_paths *paths;
   uint64_t *rank, *stream, *resource;
-  uint64_t *sums;    /* of each resource: the sum of the colours of its streams */
-  uint64_t *sorted;  /* scratch memory to count colours */
-  uint32_t *reverse; /* of each stream: the one in the opposite direction */
+  uint64_t *sums;    /* The sum of the colours of the streams of each resource. */
+  uint64_t *sorted;  /* Scratch memory to count colours. */
+  uint32_t *reverse; /* The stream in the opposite direction of each stream. */
   struct by_arena *arena;
 };
 
-/* A step of splitmix64 (Steele, Lea and Flood 2014) over both. */
+/* Returns a step of splitmix64 (Steele, Lea and Flood 2014) over both numbers. */
 static uint64_t mix_hash(uint64_t a, uint64_t b) {
   uint64_t z = a * 0x9e3779b97f4a7c15ull + b + 0x632be59bd9b4e019ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -89,7 +90,8 @@ static bool refine_colours(const struct colouring *c) {
   return false;
 }
 
-/* Numbers colours in the order of their first use; `used` NULL: all count. Returns how many there are. */
+/* Numbers colours in the order of their first use. Colours with used[i] == 0 get no number; if `used` is NULL, all get
+ * one. Returns how many numbers there are. */
 static uint32_t number_colours(const struct colouring *c, const uint64_t *colours, uint32_t n, const uint64_t *used,
                                uint32_t *out) {
   uint32_t different = count_colours(c, colours, n), next = 0;
@@ -111,12 +113,12 @@ static uint32_t number_colours(const struct colouring *c, const uint64_t *colour
 
 static enum banyan_status find_symmetry(struct by_symmetry *symmetry, const struct colouring *c) {
   const struct by_stream_paths *w = c->paths;
-  for (uint32_t r = 0; r < w->roles->n && w->roles->turned; r++)
+  for (uint32_t r = 0; r < w->roles->n && w->roles->rotated; r++)
     for (uint32_t s = w->first_stream[r]; s < w->first_stream[r + 1]; s++) {
       uint32_t peer = by_roles_peer(w->roles, r, s - w->first_stream[r]);
       c->reverse[s] = w->first_stream[peer] + by_roles_find_peer(w->roles, peer, r);
     }
-  if (!w->roles->turned || !refine_colours(c)) {
+  if (!w->roles->rotated || !refine_colours(c)) {
     for (uint32_t r = 0; r < w->roles->n; r++) c->rank[r] = r;
     for (uint32_t i = 0; i < w->n_resources; i++) c->resource[i] = i;
     memset(c->sums, 0, w->n_resources * sizeof *c->sums);
@@ -127,14 +129,14 @@ static enum banyan_status find_symmetry(struct by_symmetry *symmetry, const stru
   return symmetry->n_rank_classes != NONE && symmetry->n_resource_classes != NONE ? BANYAN_OK : NO_MEMORY;
 }
 
-/* Finds the classes of ranks and resources. Every rank is a class of its own where roles are not turned, or where few
- * are alike.
+/* Finds the classes of ranks and resources. Every rank is a class of its own if roles are not rotated, or if few are
+ * equivalent.
  *
  * Colour refinement: ranks, streams and resources begin with one colour each (resources by capacity) and are
- * distinguished by the colours of their neighbours, until no more are. Then classes are an equitable partition: each
+ * distinguished by the colours of their neighbours, until no more are. The classes are an equitable partition: each
  * resource of a class carries as many streams of each class as any other, so max-min shares and with them all times are
- * the same within a class (Grohe et al., Dimension Reduction via Colour Refinement, ESA 2014, show it for linear
- * programs). Colours are 64-bit hashes. Cost: rounds x length of all paths. */
+ * equal within a class (Grohe et al., Dimension Reduction via Colour Refinement, ESA 2014, show it for linear
+ * programs). Colours are 64-bit hashes. Cost: rounds * length of all paths. */
 static enum banyan_status make_symmetry(struct by_cast *cast, const struct by_stream_paths *paths,
                                         struct by_arena *scratch) {
   uint32_t ranks = paths->roles->n, streams = paths->n_streams, resources = paths->n_resources;
@@ -151,9 +153,9 @@ static enum banyan_status make_symmetry(struct by_cast *cast, const struct by_st
   return scratch->failed || cast->arena.failed ? NO_MEMORY : find_symmetry(&cast->symmetry, &c);
 }
 
-/* Sizes of frames as over TCP (src/transport/lane.c), where no other stream shares the path's links. */
+/* The sizes of frames in bytes as over TCP (src/transport/lane.c), if no other stream shares the path's links. */
 enum { MAX_FRAME = 1 << 20, MIN_FRAME = 64 << 10 };
-static const double slow = 1e9 / 8, frame_time = 5e-3; /* bytes a second; seconds */
+static const double slow = 1e9 / 8, frame_time = 5e-3; /* The rate in bytes/s, and the seconds of a frame. */
 
 /* --- Actors and their streams. --- */
 
@@ -212,7 +214,7 @@ static uint32_t list_uses(const struct by_cast *cast, const struct by_stream_pat
   return n;
 }
 
-/* Equal uses become one with a weight. */
+/* Fills the network. Equal uses become one with a weight. */
 static void fill_net(struct by_fair_net *net, const uint64_t *uses, uint32_t n) {
   uint32_t at = 0;
   for (uint32_t i = 0; i < n; i++) {
@@ -233,8 +235,8 @@ static enum banyan_status make_net(struct by_cast *cast, const struct by_stream_
   struct by_fair_net *net = &cast->net;
   net->n_flows = cast->n_streams;
   net->n_resources = cast->symmetry.n_resource_classes;
-  uint32_t *first =
-      BY_ARENA_ARRAY(scratch, uint32_t, net->n_resources); /* of each class: its first resource, which represents it */
+  /* The first resource of each class represents it. */
+  uint32_t *first = BY_ARENA_ARRAY(scratch, uint32_t, net->n_resources);
   uint64_t *uses = BY_ARENA_ARRAY(scratch, uint64_t, paths->first[paths->n_streams]);
   net->first = BY_ARENA_ARRAY(&cast->arena, uint32_t, (size_t)net->n_flows + 1);
   net->capacity = BY_ARENA_ARRAY(&cast->arena, double, net->n_resources);

@@ -1,10 +1,10 @@
 /* Computes max-min fair shares. Shares are computed for a set of flows while all others keep theirs:
  *
- *   1. the set is all flows at resources where one began or stopped
- *   2. fill it progressively: the resource with the least capacity left for each of
- *      its flows is full first; those flows have their share
- *   3. a flow outside the set joins it if it now has more than the flows of a full
- *      resource, or if the resource that limits it is no longer full; back to 2
+ *   1. The set is all flows at resources where a flow began or stopped.
+ *   2. Fill it progressively: the resource with the least residual capacity for each of
+ *      its flows is full first; those flows have their share.
+ *   3. A flow outside the set joins it if it now has more than the flows of a full
+ *      resource, or if the resource that limits it is no longer full; repeat step 2.
  *
  * It ends when every flow is limited by a full resource where no other flow has more. That makes shares max-min fair,
  * and there is only one such allocation. */
@@ -13,34 +13,34 @@
 #include <math.h>
 
 #define NONE UINT32_MAX
-#define SLACK 1e-9 /* relative: differences due to rounding */
+#define SLACK 1e-9 /* Relative differences below this are due to rounding. */
 
 struct resource {
-  uint32_t first, n;   /* members[first ..]: uses of active flows */
-  uint32_t round;      /* the last round in which it was in the list */
-  uint32_t waiting;    /* number of flows in the set that have no share yet */
-  double left, weight; /* the capacity left for them; the sum of their weights */
-  double key;          /* left / weight when it was put in the heap */
-  double max;          /* the largest share in the set */
-  bool full;           /* whether it limits a flow in the set */
+  uint32_t first, n;   /* The uses of active flows begin at members[first]. */
+  uint32_t round;      /* The last round in which it was in the list. */
+  uint32_t waiting;    /* The number of flows in the set that have no share yet. */
+  double left, weight; /* The residual capacity for these flows, and the sum of their weights. */
+  double key;          /* The value of left / weight when it was put in the heap. */
+  double max;          /* The largest share in the set. */
+  bool full;           /* It limits a flow in the set. */
   bool touched;
 };
 
 struct flow {
-  uint32_t holder; /* the resource that limits it */
-  uint32_t round;  /* the last round in which it was in the set */
-  bool shared;     /* whether it has a share in this filling */
+  uint32_t holder; /* The resource that limits it. */
+  uint32_t round;  /* The last round in which it was in the set. */
+  bool shared;     /* It has a share in this filling. */
   double share;
 };
 
 struct by_fair_work {
   struct resource *resources;
   struct flow *flows;
-  uint32_t *flow_of, *slot; /* of each use: its flow, and its index among the members */
-  uint32_t *members;        /* uses, by resource */
+  uint32_t *flow_of, *slot; /* For each use: its flow, and its index among the members. */
+  uint32_t *members;        /* The uses, by resource. */
   uint32_t *touched, n_touched;
   uint32_t *set, n_set;
-  uint32_t *list, n_list; /* resources of the set */
+  uint32_t *list, n_list; /* The resources of the set. */
   uint32_t *heap, n_heap;
   uint32_t round;
 };
@@ -186,7 +186,7 @@ static double get_level(const struct resource *r) {
   return r->left > 0 ? r->left / r->weight : 0;
 }
 
-/* Gives each flow that waits at a full resource an equal share of what is left. */
+/* Gives each flow that waits at a full resource an equal share of the residual capacity. */
 static void fill_resource(const struct by_fair *fair, uint32_t resource) {
   const struct by_fair_net *net = fair->net;
   struct by_fair_work *w = fair->work;

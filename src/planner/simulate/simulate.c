@@ -7,17 +7,18 @@
 
 #include "arena.h"
 
-/* A heap of streams by the times at which their chunks leave; of equal times the lower stream comes first. */
+/* A heap of streams by the times at which their chunks leave. Of equal times the lower stream comes first. */
 struct departures {
-  uint32_t n, *heap, *index; /* index: of each stream in the heap; UINT32_MAX: not in it */
+  /* The heap, and the index of each stream in it; UINT32_MAX: it is not in the heap. */
+  uint32_t n, *heap, *index;
   double *at;
 };
 
-/* A parcel that arrives or has been added; of equal times the one that was put in first comes first. */
+/* A parcel that arrives or has been added. Of equal times the one that was put in first comes first. */
 struct arrival {
   double at;
   uint64_t number;
-  bool added; /* whether it has been added, or has only arrived */
+  bool added; /* It has been added; if false, it has only arrived. */
   struct by_parcel parcel;
 };
 
@@ -56,7 +57,7 @@ static void sift_down(struct departures *l, uint32_t index, uint32_t stream) {
   put_stream(l, index, stream);
 }
 
-/* Puts a stream in or moves it. */
+/* Adds a stream, or moves it. */
 static void set_departure(struct departures *l, uint32_t stream, double at) {
   if (l->index[stream] == UINT32_MAX) {
     l->at[stream] = at;
@@ -108,14 +109,14 @@ static struct arrival pop_arrival(struct arrivals *a) {
 }
 
 /* Between two events every stream that sends does so at a fixed rate. Events of one moment are handled together: first
- * departures and arrivals, then the streams that may send start, then shares are computed, once. A stream whose next
- * chunk is ready continues without that. */
+ * departures and arrivals, next the streams that may send start, and finally shares are computed, once. A stream whose
+ * next chunk is ready continues without that. */
 
-#define SAME 1e-12 /* relative: times closer than this are equal but for rounding */
+#define SAME 1e-12 /* Times that differ by less than this part are equal but for rounding. */
 
 struct sender {
-  bool flows;        /* whether it has a share of the links */
-  double left, rate; /* bytes left of its chunk at time `since`; bytes a second */
+  bool flows;        /* It has a share of the links. */
+  double left, rate; /* The bytes left of its chunk at time `since`, and its rate in bytes/s. */
   double since, begun;
 };
 
@@ -129,8 +130,8 @@ struct run {
   struct departures departures;
   struct arrivals arrivals;
   struct sender *senders;
-  double *free_at;          /* of each actor: when it has added all chunks that have arrived */
-  uint32_t *ended, n_ended; /* streams whose chunk has left at this moment */
+  double *free_at;          /* For each actor: the time when it has added all chunks that have arrived. */
+  uint32_t *ended, n_ended; /* The streams whose chunk has left at this moment. */
   double now;
   struct by_arena arena;
 };
@@ -161,7 +162,7 @@ static void start_chunk(struct run *run, uint32_t stream, uint64_t bytes) {
     by_fair_start(&run->fair, stream);
     s->flows = true;
     s->rate = 0;
-    if (isinf(run->fair.rate[stream])) s->rate = INFINITY; /* the stream stays within a node */
+    if (isinf(run->fair.rate[stream])) s->rate = INFINITY; /* The stream stays within a node. */
   }
   if (s->rate > 0) set_departure(&run->departures, stream, run->now + s->left / s->rate);
 }
@@ -300,9 +301,9 @@ enum { CHUNK = 64 << 10, MAX_WORK = 1 << 20, MIN_LEVELS = 8 };
 
 enum banyan_status by_simulator_init(struct by_simulator *simulator, const struct by_plan *plan,
                                      const struct by_class *class_, const struct by_topology *topology,
-                                     uint32_t turn_from) {
+                                     uint32_t rotate_from) {
   *simulator = (struct by_simulator){0};
-  enum banyan_status status = by_roles_init(&simulator->roles, plan, class_, turn_from);
+  enum banyan_status status = by_roles_init(&simulator->roles, plan, class_, rotate_from);
   if (status == BANYAN_OK) status = by_stream_paths_init(&simulator->paths, &simulator->roles, plan, topology);
   if (status == BANYAN_OK) status = by_cast_init(&simulator->cast, &simulator->paths);
   if (status != BANYAN_OK) by_simulator_fini(simulator);
@@ -334,9 +335,9 @@ static uint64_t count_actor_chunks(const struct by_simulator *s, uint32_t actor,
   return n;
 }
 
-/* Returns the number of chunks that all actors send. One turned actor stands for all. */
+/* Returns the number of chunks that all actors send. One rotated actor stands for all. */
 static uint64_t count_chunks(const struct by_simulator *s, uint64_t chunk) {
-  if (s->roles.turned) return s->cast.n_actors * count_actor_chunks(s, 0, chunk);
+  if (s->roles.rotated) return s->cast.n_actors * count_actor_chunks(s, 0, chunk);
   uint64_t n = 0;
   for (uint32_t a = 0; a < s->cast.n_actors; a++) n += count_actor_chunks(s, a, chunk);
   return n;
@@ -344,8 +345,8 @@ static uint64_t count_chunks(const struct by_simulator *s, uint64_t chunk) {
 
 static uint32_t count_levels(const struct by_simulator *s) {
   uint32_t max = 0;
-  for (uint32_t r = 0; r < (s->roles.turned ? 1 : s->roles.n); r++) {
-    const struct by_schedule *schedule = by_roles_schedule(&s->roles, s->roles.turned ? s->cast.rank[0] : r);
+  for (uint32_t r = 0; r < (s->roles.rotated ? 1 : s->roles.n); r++) {
+    const struct by_schedule *schedule = by_roles_schedule(&s->roles, s->roles.rotated ? s->cast.rank[0] : r);
     for (uint32_t i = 0; i < schedule->n_steps; i++)
       if (schedule->steps[i].level >= max) max = schedule->steps[i].level + 1u;
   }
@@ -354,8 +355,8 @@ static uint32_t count_levels(const struct by_simulator *s) {
 
 /* --- Approximations. --- */
 
-/* The time until pipelines are full grows evenly with the size of chunks: two sizes above the requested one predict it.
- */
+/* Simulates larger chunks. The time until pipelines are full grows evenly with the size of chunks, so two sizes above
+ * the requested one predict it. */
 static enum banyan_status run_coarsely(const struct by_simulator *s, const struct by_simulate_options *options,
                                        uint64_t chunk, uint64_t max, struct by_simulation *out) {
   uint64_t bytes = s->roles.bounds[by_roles_schedule(&s->roles, s->cast.rank[0])->n_pieces], larger = 2 * chunk;
@@ -368,7 +369,7 @@ static enum banyan_status run_coarsely(const struct by_simulator *s, const struc
   if (status == BANYAN_OK) {
     double less = (twice.seconds - out->seconds) * (double)(larger - chunk) / (double)larger;
     out->seconds -= less;
-    for (uint32_t i = 0; i < out->n_resources; i++) /* no link carries more than its capacity */
+    for (uint32_t i = 0; i < out->n_resources; i++) /* No link carries more than its capacity. */
       out->seconds = fmax(out->seconds, out->carried[i] / out->cast->net.capacity[i]);
     out->simulated_chunk = larger;
   }
@@ -376,8 +377,8 @@ static enum banyan_status run_coarsely(const struct by_simulator *s, const struc
   return status;
 }
 
-/* A ring whose ranks differ runs at the pace of its slowest link from the start: the second half of the simulated
- * rounds shows how long all others take. */
+/* Simulates the first rounds. A ring whose ranks differ runs at the pace of its slowest link from the start, so the
+ * second half of the simulated rounds shows how long all others take. */
 static enum banyan_status run_rounds(const struct by_simulator *s, const struct by_simulate_options *options,
                                      uint64_t chunk, uint32_t levels, uint32_t run, struct by_simulation *out) {
   struct by_simulate_options silent = *options;
@@ -403,7 +404,7 @@ enum banyan_status by_simulator_run(struct by_simulator *simulator, uint64_t byt
   uint64_t work = count_chunks(simulator, chunk);
   if (work <= max) {
     BY_TRY(run_levels(simulator, options, chunk, UINT32_MAX, out));
-  } else if (simulator->roles.turned && levels > MIN_LEVELS) {
+  } else if (simulator->roles.rotated && levels > MIN_LEVELS) {
     run = (uint32_t)((double)levels * (double)max / (double)work);
     if (run < MIN_LEVELS) run = MIN_LEVELS;
     BY_TRY(run_rounds(simulator, options, chunk, levels, run, out));

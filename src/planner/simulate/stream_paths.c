@@ -10,7 +10,7 @@
 #include "plan_load.h"
 #include "topology_paths.h"
 
-enum { ELEMENT = 4, MAX_STEPS = 3 << 20, MAX_PROBES = 5, TURN_FROM = 64 };
+enum { ELEMENT = 4, MAX_STEPS = 3 << 20, MAX_PROBES = 5, ROTATE_FROM = 64 };
 
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the schedules of a plan")
 
@@ -35,10 +35,10 @@ static enum banyan_status compile_all(struct by_roles *roles, const struct by_pl
   return BANYAN_OK;
 }
 
-/* --- One schedule for all ranks, turned. --- */
+/* --- One schedule for all ranks, rotated. --- */
 
 /* Returns whether all groups are cycles of one order. */
-static bool can_be_turned(const struct by_class *class_, uint32_t n) {
+static bool can_be_rotated(const struct by_class *class_, uint32_t n) {
   const struct by_group *one = &class_->groups[0];
   for (uint32_t i = 0; i < class_->n_groups; i++) {
     const struct by_group *group = &class_->groups[i];
@@ -48,20 +48,22 @@ static bool can_be_turned(const struct by_class *class_, uint32_t n) {
   return true;
 }
 
-/* Returns whether rank `peer` is to the rank at position `turn` what peer j of the template is to the one at position
- * 0. */
-static bool is_same_peer(const struct by_roles *roles, uint32_t j, uint32_t peer, uint32_t turn) {
-  uint32_t wanted = roles->position[roles->schedules[0]->peers[j].rank] + turn;
+/* Returns whether rank `peer` is to the rank at position `rotation` what peer j of the template is to the rank at
+ * position 0. */
+static bool is_same_peer(const struct by_roles *roles, uint32_t j, uint32_t peer, uint32_t rotation) {
+  uint32_t wanted = roles->position[roles->schedules[0]->peers[j].rank] + rotation;
   return peer == roles->order[wanted % roles->n];
 }
 
-static bool is_same_step(const struct by_roles *roles, const struct by_schedule *other, uint32_t index, uint32_t turn) {
+static bool is_same_step(const struct by_roles *roles, const struct by_schedule *other, uint32_t index,
+                         uint32_t rotation) {
   const struct by_schedule *template = roles->schedules[0];
   const struct by_step *a = &template->steps[index], *b = &other->steps[index];
   if (a->kind != b->kind || a->level != b->level || a->last - a->first != b->last - b->first || a->n_dep != b->n_dep ||
       a->n_in != b->n_in)
     return false;
-  if (a->kind == BY_STEP_SEND && (a->tag != b->tag || !is_same_peer(roles, a->peer, other->peers[b->peer].rank, turn)))
+  if (a->kind == BY_STEP_SEND &&
+      (a->tag != b->tag || !is_same_peer(roles, a->peer, other->peers[b->peer].rank, rotation)))
     return false;
   for (uint32_t i = 0; i < a->n_dep; i++) {
     uint32_t on = template->deps[a->dep + i];
@@ -70,37 +72,37 @@ static bool is_same_step(const struct by_roles *roles, const struct by_schedule 
   }
   for (uint32_t i = 0; i < a->n_in; i++) {
     const struct by_incoming *c = &template->incoming[a->in + i], *d = &other->incoming[b->in + i];
-    if (c->tag != d->tag || !is_same_peer(roles, c->peer, other->peers[d->peer].rank, turn)) return false;
+    if (c->tag != d->tag || !is_same_peer(roles, c->peer, other->peers[d->peer].rank, rotation)) return false;
   }
   return true;
 }
 
-static bool is_same_schedule(const struct by_roles *roles, const struct by_schedule *other, uint32_t turn) {
+static bool is_same_schedule(const struct by_roles *roles, const struct by_schedule *other, uint32_t rotation) {
   if (other->n_steps != roles->schedules[0]->n_steps || other->n_peers != roles->schedules[0]->n_peers) return false;
   for (uint32_t i = 0; i < other->n_steps; i++)
-    if (!is_same_step(roles, other, i, turn)) return false;
+    if (!is_same_step(roles, other, i, rotation)) return false;
   return true;
 }
 
-/* Compiles one schedule and checks that the others are the same, turned. One rule makes the schedules of all ranks;
- * only the order of ranks' numbers and of pieces, where these wrap round, can differ. So it compares a few ranks, among
- * them those next to the ends. */
-static enum banyan_status try_turned(struct by_roles *roles, const struct by_plan *plan) {
-  uint32_t n = roles->n, turns[MAX_PROBES] = {1, 2, n / 3, n / 2, n - 1};
+/* Compiles one schedule and checks that the others are equal to it, rotated. One rule makes the schedules of all ranks;
+ * only the order of ranks' numbers and of pieces can differ, at the ends of the order. So it compares a few ranks,
+ * among them those next to the ends. */
+static enum banyan_status try_rotated(struct by_roles *roles, const struct by_plan *plan) {
+  uint32_t n = roles->n, rotations[MAX_PROBES] = {1, 2, n / 3, n / 2, n - 1};
   roles->order = BY_ARENA_ARRAY(&roles->arena, uint32_t, n);
   roles->position = BY_ARENA_ARRAY(&roles->arena, uint32_t, n);
   if (roles->arena.failed) return NO_MEMORY;
   memcpy(roles->order, roles->class_->groups[0].order, n * sizeof *roles->order);
   for (uint32_t i = 0; i < n; i++) roles->position[roles->order[i]] = i;
   BY_TRY(compile_rank(roles, plan, roles->order[0], &roles->schedules[0]));
-  roles->turned = true;
-  for (uint32_t i = 0; roles->turned && i < MAX_PROBES; i++) {
+  roles->rotated = true;
+  for (uint32_t i = 0; roles->rotated && i < MAX_PROBES; i++) {
     struct by_schedule *other;
-    BY_TRY(compile_rank(roles, plan, roles->order[turns[i]], &other));
-    roles->turned = is_same_schedule(roles, other, turns[i]);
+    BY_TRY(compile_rank(roles, plan, roles->order[rotations[i]], &other));
+    roles->rotated = is_same_schedule(roles, other, rotations[i]);
     by_schedule_destroy(other);
   }
-  if (roles->turned) return BANYAN_OK;
+  if (roles->rotated) return BANYAN_OK;
   by_schedule_destroy(roles->schedules[0]);
   roles->schedules[0] = NULL;
   return BANYAN_OK;
@@ -110,11 +112,11 @@ static enum banyan_status try_turned(struct by_roles *roles, const struct by_pla
 
 void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
   const struct by_schedule *schedule = roles->schedules[0];
-  if (!roles->turned) {
+  if (!roles->rotated) {
     by_schedule_bounds(schedule, bytes / ELEMENT + (bytes % ELEMENT != 0), NULL, ELEMENT, roles->bounds);
     return;
   }
-  /* Pieces of a turned group have one size, so that all ranks stay alike: they are rounded up to whole bytes. */
+  /* Pieces of a rotated group have one size, so that all ranks stay equivalent: they are rounded up to whole bytes. */
   roles->bounds[0] = 0;
   for (uint32_t i = 0; i < schedule->n_pieces; i++) {
     double exact = roles->class_->groups[i / roles->n].share * (double)bytes / roles->n;
@@ -125,26 +127,27 @@ void by_roles_cut(struct by_roles *roles, uint64_t bytes) {
 
 /* --- The result. --- */
 
-/* Makes the schedules. `plan` is the plan with helpers in place of switches. */
-static enum banyan_status make_schedules(struct by_roles *roles, const struct by_plan *plan, uint32_t turn_from) {
+/* Makes the schedules. `plan` is the plan with helpers instead of switches. */
+static enum banyan_status make_schedules(struct by_roles *roles, const struct by_plan *plan, uint32_t rotate_from) {
   for (uint32_t i = 0; i < roles->class_->n_groups; i++)
-    if (roles->class_->groups[i].n_forwards) /* these would pass on each child's bytes separately */
+    /* Such switches would pass on each child's bytes separately. */
+    if (roles->class_->groups[i].n_forwards)
       return by_fail(BANYAN_ERR_UNSUPPORTED,
                      "plan %s: tree %u passes switches that do not add, which is not simulated; leave them out of its "
                      "tree, then its edges go through them",
                      plan->name, i);
   roles->schedules = BY_ARENA_ARRAY(&roles->arena, struct by_schedule *, roles->n);
   if (!roles->schedules) return NO_MEMORY;
-  if (roles->n == plan->n_ranks && roles->n >= turn_from && roles->n > 2 && can_be_turned(roles->class_, roles->n))
-    BY_TRY(try_turned(roles, plan));
-  if (!roles->turned) BY_TRY(compile_all(roles, plan));
-  assert(roles->schedules[0]); /* a plan has a rank */
+  if (roles->n == plan->n_ranks && roles->n >= rotate_from && roles->n > 2 && can_be_rotated(roles->class_, roles->n))
+    BY_TRY(try_rotated(roles, plan));
+  if (!roles->rotated) BY_TRY(compile_all(roles, plan));
+  assert(roles->schedules[0]); /* A plan has a rank. */
   roles->bounds = BY_ARENA_ARRAY(&roles->arena, uint64_t, (size_t)roles->schedules[0]->n_pieces + 1);
   return roles->bounds ? BANYAN_OK : NO_MEMORY;
 }
 
 enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *plan, const struct by_class *class_,
-                                 uint32_t turn_from) {
+                                 uint32_t rotate_from) {
   *roles = (struct by_roles){.n = plan->n_vertices, .class_ = class_};
   struct by_plan played = *plan;
   played.vertices = BY_ARENA_ARRAY(&roles->arena, struct by_vertex, plan->n_vertices);
@@ -153,13 +156,13 @@ enum banyan_status by_roles_init(struct by_roles *roles, const struct by_plan *p
   /* A switch that adds and passes on does what a helper in its place does, but has no schedule. */
   for (uint32_t v = 0; v < plan->n_vertices; v++)
     if (plan->vertices[v].kind == BY_VERTEX_SWITCH) played.vertices[v].kind = BY_VERTEX_HELPER;
-  enum banyan_status status = make_schedules(roles, &played, turn_from ? turn_from : TURN_FROM);
+  enum banyan_status status = make_schedules(roles, &played, rotate_from ? rotate_from : ROTATE_FROM);
   if (status != BANYAN_OK) by_roles_fini(roles);
   return status;
 }
 
 void by_roles_fini(struct by_roles *roles) {
-  for (uint32_t i = 0; roles->schedules && i < (roles->turned ? 1 : roles->n); i++)
+  for (uint32_t i = 0; roles->schedules && i < (roles->rotated ? 1 : roles->n); i++)
     by_schedule_destroy(roles->schedules[i]);
   by_arena_fini(&roles->arena);
   *roles = (struct by_roles){0};
@@ -167,14 +170,14 @@ void by_roles_fini(struct by_roles *roles) {
 
 uint32_t by_roles_peer(const struct by_roles *roles, uint32_t rank, uint32_t peer) {
   const struct by_schedule *schedule = by_roles_schedule(roles, rank);
-  if (!roles->turned) return schedule->peers[peer].rank;
+  if (!roles->rotated) return schedule->peers[peer].rank;
   return roles->order[(roles->position[schedule->peers[peer].rank] + roles->position[rank]) % roles->n];
 }
 
 uint32_t by_roles_find_peer(const struct by_roles *roles, uint32_t rank, uint32_t other) {
   const struct by_schedule *schedule = by_roles_schedule(roles, rank);
   uint32_t wanted = other, low = 0, high = schedule->n_peers;
-  if (roles->turned) wanted = roles->order[(roles->position[other] + roles->n - roles->position[rank]) % roles->n];
+  if (roles->rotated) wanted = roles->order[(roles->position[other] + roles->n - roles->position[rank]) % roles->n];
   while (low < high) {
     uint32_t middle = (low + high) / 2;
     if (schedule->peers[middle].rank < wanted)
@@ -189,21 +192,21 @@ enum { MAX_STREAMS = 4 << 20, MAX_HOPS = 32 << 20 };
 
 /* A stream with its ends. */
 struct leg {
-  uint32_t stream, from, to; /* nodes */
+  uint32_t stream, from, to; /* The number of the stream, and the nodes at its ends. */
 };
 
 struct path_search {
   struct by_stream_paths *out;
   const struct by_topology *topology;
   const struct by_plan *plan;
-  uint32_t *node_of; /* of each vertex: its node */
+  uint32_t *node_of; /* The node of each vertex. */
   struct leg *legs;
   uint32_t n_legs;
   struct by_next_hop *hops;
-  uint32_t *sources;              /* of the legs to one node */
-  uint32_t *resources, allocated; /* in the order in which they were found */
-  uint32_t *length;               /* of each stream */
-  uint32_t *start;                /* of each stream: an index into `resources` */
+  uint32_t *sources;              /* The sources of the legs to one node. */
+  uint32_t *resources, allocated; /* The resources in the order in which they were found. */
+  uint32_t *length;               /* The number of resources of each stream. */
+  uint32_t *start;                /* The index into `resources` at which each stream begins. */
   struct by_arena arena;
 };
 
@@ -252,7 +255,8 @@ static void add_resource(const struct path_search *w, uint32_t resource, uint32_
   if (w->out->capacity[resource] > 0) w->resources[(*used)++] = resource;
 }
 
-/* Every node on the path sends what it passes on, and every next one receives it, as in plan_load.h. */
+/* Adds the resources of a leg: every node on the path sends what it passes on, and every next one receives it, as in
+ * plan_load.h. */
 static void follow_leg(const struct path_search *w, const struct leg *leg, uint32_t *used) {
   const struct by_topology *t = w->topology;
   struct by_stream_paths *paths = w->out;

@@ -1,4 +1,4 @@
-/* Tracks the messages under way, and how much of each resource is used over time. */
+/* Tracks the messages in flight, and how much of each resource is used over time. */
 #include "simulate.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 #include "arena.h"
 
-#define FIRST_WIDTH 1e-6 /* seconds */
-#define NEARLY 1e-9      /* relative: differences of a rate due to rounding */
+#define FIRST_WIDTH 1e-6 /* The seconds of a slot at first. */
+#define NEARLY 1e-9      /* Smaller relative differences of a rate are due to rounding. */
 
 enum banyan_status by_use_log_init(struct by_use_log *log, uint32_t n_resources) {
   *log = (struct by_use_log){.n_resources = n_resources, .width = FIRST_WIDTH};
@@ -28,7 +28,7 @@ static void double_width(struct by_use_log *log) {
   log->width *= 2;
 }
 
-/* Adds the use between `from` and `to`. */
+/* Adds the use between `from` and `to` in seconds. */
 static void add_use(struct by_use_log *log, uint32_t resource, double from, double to) {
   float *units = log->units + (size_t)resource * BY_USE_SLOTS;
   while (to > log->width * BY_USE_SLOTS) double_width(log);
@@ -55,7 +55,7 @@ void by_use_log_read(const struct by_use_log *log, uint32_t resource, double sec
   if (!(wide > 0)) return;
   for (uint32_t i = 0; i < BY_USE_SLOTS; i++) {
     double from = i * log->width, to = from + log->width;
-    if (to > seconds) to = seconds; /* nothing happens later */
+    if (to > seconds) to = seconds; /* Nothing happens later. */
     for (uint32_t k = (uint32_t)(from / wide); from < to && k < n; k++) {
       double end = (k + 1) * wide < to && k + 1 < n ? (k + 1) * wide : to;
       out[k] += units[i] * (end - from) / (to - i * log->width);
@@ -64,16 +64,17 @@ void by_use_log_read(const struct by_use_log *log, uint32_t resource, double sec
   }
 }
 
-enum { MAX_COMPARED = 16 }; /* messages of a stream, as in src/engine/link_send.c */
+/* The largest number of messages of a stream that are compared, as in src/engine/link_send.c. */
+enum { MAX_COMPARED = 16 };
 
 #define NONE BY_CAST_NONE
 #define NO_MEMORY by_fail(BANYAN_ERR_NO_MEMORY, "no memory for the messages under way")
 
 struct by_traffic_step {
-  uint64_t at;   /* position, in the layout's bytes */
-  uint32_t next; /* of a send: the next one in the stream's list */
-  bool queued;   /* of a send: whether it is in that list */
-  bool listed;   /* whether it is in the work */
+  uint64_t at;   /* The position in the layout's bytes. */
+  uint32_t next; /* For a send: the next one in the stream's list. */
+  bool queued;   /* For a send: it is in that list. */
+  bool listed;   /* It is in the work. */
 };
 
 static const struct by_schedule *get_schedule(const struct by_traffic *t, uint32_t actor) {
@@ -110,7 +111,7 @@ static void move_step(struct by_traffic *t, uint32_t actor, uint32_t index, uint
   for (uint32_t i = 0; i < step->n_next; i++) list_step(t, actor, get_schedule(t, actor)->nexts[step->next + i]);
 }
 
-/* Returns how far a step may go, as in the executor: a step before it may still work on lower bytes. */
+/* Returns how far a step may advance, as in the executor: a step before it may still work on lower bytes. */
 static uint64_t get_limit(const struct by_traffic *t, uint32_t actor, const struct by_step *step, uint64_t at) {
   const struct by_schedule *schedule = get_schedule(t, actor);
   uint64_t limit = get_end(t, step);
@@ -132,8 +133,8 @@ static void wake_stream(struct by_traffic *t, uint32_t stream) {
   t->woken[t->n_woken++] = stream;
 }
 
-/* Appends a send to its stream's list if it has a chunk to send; in front if its frame continues. */
-static void queue_send(struct by_traffic *t, uint32_t actor, uint32_t index, bool goes_on) {
+/* Appends a send to its stream's list if it has a chunk to send; puts it in front if its frame continues. */
+static void queue_send(struct by_traffic *t, uint32_t actor, uint32_t index, bool continues) {
   const struct by_step *step = &get_schedule(t, actor)->steps[index];
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
   struct by_traffic_stream *s = &t->streams[t->cast->first_stream[actor] + step->peer];
@@ -142,10 +143,10 @@ static void queue_send(struct by_traffic *t, uint32_t actor, uint32_t index, boo
   bool has_chunk = limit > state->at && (limit - state->at >= t->chunk || limit == get_end(t, step));
   if (!has_chunk) return;
   state->queued = true;
-  state->next = goes_on ? s->first : NONE;
+  state->next = continues ? s->first : NONE;
   if (s->first == NONE)
     s->first = s->last = index;
-  else if (goes_on)
+  else if (continues)
     s->first = index;
   else {
     t->steps[t->first_step[actor] + s->last].next = index;
@@ -163,7 +164,7 @@ static bool is_behind(const struct by_traffic *t, uint32_t actor, uint32_t a, ui
          (double)(states[b].at - start_b) * (double)(get_end(t, &steps[a]) - start_a);
 }
 
-/* Removes and returns the first of a stream's list. */
+/* Removes and returns the first element of a stream's list. */
 static uint32_t pop_first(struct by_traffic_stream *s, struct by_traffic_step *states) {
   uint32_t first = s->first;
   s->first = states[first].next;
@@ -171,8 +172,8 @@ static uint32_t pop_first(struct by_traffic_stream *s, struct by_traffic_step *s
   return first;
 }
 
-/* Removes and returns the send that is furthest behind; the first takes its index in the list, as in the executor. */
-static uint32_t pop_furthest_behind(struct by_traffic *t, struct by_traffic_stream *s, uint32_t actor) {
+/* Removes and returns the send that is farthest behind. The first takes its index in the list, as in the executor. */
+static uint32_t pop_farthest_behind(struct by_traffic *t, struct by_traffic_stream *s, uint32_t actor) {
   struct by_traffic_step *states = t->steps + t->first_step[actor];
   uint32_t first = s->first, best = first, before = NONE, at = first;
   for (int i = 1; i < MAX_COMPARED && states[at].next != NONE; i++, at = states[at].next)
@@ -199,13 +200,13 @@ uint64_t by_traffic_take(struct by_traffic *t, uint32_t stream) {
   uint32_t actor = t->cast->streams[stream].actor;
   if (s->woken) {
     s->woken = false;
-    uint32_t index_woken = t->n_woken - 1; /* usually it is the last */
+    uint32_t index_woken = t->n_woken - 1; /* It is usually the last one. */
     while (t->woken[index_woken] != stream) index_woken--;
     t->woken[index_woken] = t->woken[--t->n_woken];
   }
   if (s->sending != NONE || s->first == NONE) return 0;
-  bool goes_on = s->last_sent == s->first;
-  uint32_t index = goes_on ? pop_first(s, t->steps + t->first_step[actor]) : pop_furthest_behind(t, s, actor);
+  bool continues = s->last_sent == s->first;
+  uint32_t index = continues ? pop_first(s, t->steps + t->first_step[actor]) : pop_farthest_behind(t, s, actor);
   const struct by_step *step = &get_schedule(t, actor)->steps[index];
   struct by_traffic_step *state = &t->steps[t->first_step[actor] + index];
   uint64_t ready = get_limit(t, actor, step, state->at) - state->at, bytes = ready < t->chunk ? ready : t->chunk;
@@ -237,7 +238,7 @@ static void advance_step(struct by_traffic *t, uint32_t actor, uint32_t index) {
   move_step(t, actor, index, limit);
 }
 
-/* Updates steps in the order in which they were listed, since sends are queued in it. */
+/* Updates steps in the order in which they were listed, since sends are queued in this order. */
 static void update_steps(struct by_traffic *t) {
   for (size_t i = 0; i < t->n_work; i++) {
     uint32_t actor = (uint32_t)(t->work[i] >> 32), index = (uint32_t)t->work[i];
@@ -259,9 +260,9 @@ struct by_parcel by_traffic_leave(struct by_traffic *t, uint32_t stream) {
                              .bytes = s->upto - t->steps[t->first_step[actor] + index].at};
   s->sending = NONE;
   move_step(t, actor, index, s->upto);
-  bool goes_on = s->turn < cast_stream->frame;
-  if (!goes_on) s->last_sent = NONE;
-  queue_send(t, actor, index, goes_on);
+  bool continues = s->turn < cast_stream->frame;
+  if (!continues) s->last_sent = NONE;
+  queue_send(t, actor, index, continues);
   update_steps(t);
   wake_stream(t, stream);
   return parcel;
@@ -275,7 +276,7 @@ void by_traffic_arrive(struct by_traffic *t, const struct by_parcel *parcel) {
 
 /* --- Creation and destruction. --- */
 
-static enum banyan_status allocated_make(struct by_traffic *t) {
+static enum banyan_status allocate_traffic(struct by_traffic *t) {
   const struct by_cast *cast = t->cast;
   uint64_t steps = 0, in = 0;
   t->first_step = BY_ARENA_ARRAY(&t->arena, uint64_t, cast->n_actors);
@@ -297,7 +298,7 @@ static enum banyan_status allocated_make(struct by_traffic *t) {
 enum banyan_status by_traffic_init(struct by_traffic *t, const struct by_cast *cast, uint64_t chunk,
                                    uint32_t max_level) {
   *t = (struct by_traffic){.cast = cast, .chunk = chunk, .max_level = max_level};
-  enum banyan_status status = allocated_make(t);
+  enum banyan_status status = allocate_traffic(t);
   if (status != BANYAN_OK) {
     by_traffic_fini(t);
     return status;
