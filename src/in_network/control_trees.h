@@ -35,7 +35,7 @@ struct by_trees {
     uint32_t which;                  /* Index among the tree's switches. */
   } * requested;                     /* The last request to the manager, entry by entry. */
   uint32_t n_requests;
-  uint64_t released; /* the last of the manager's plans whose cells have been given back; 0: none */
+  uint64_t released; /* The last of the manager's plans whose cells have been given back; 0 if there is none. */
 };
 
 void by_trees_init(struct by_trees *trees, struct by_control *control);

@@ -17,7 +17,7 @@ struct by_sparse_measured {
 };
 
 struct by_sparse_record {
-  double link;      /* bytes/s of the busiest rank's link, as measured; 0: not known */
+  double link;      /* Measured bytes per second of the busiest rank's link; 0 if unknown. */
   uint64_t seen;    /* The number of the last exchange that was measured. */
   uint32_t version; /* The plan's version. */
   struct by_sparse_measured ways[BY_SPARSE_SIZES][BANYAN_SPARSE_WAYS];

@@ -21,7 +21,7 @@
 
 struct by_capture {
   int fd;         /* Descriptor of the device. */
-  int lacks_ipv6; /* errno of the attempt to add a route for it; 0: there is one. */
+  int lacks_ipv6; /* The error of adding a route for IPv6; 0 if there is a route. */
   struct by_netlink netlink;
 };
 
