@@ -1,10 +1,9 @@
 /* This process's part in trees through switches: attaches it, reports to rank 0, and forgets versions without use. */
-#include "control_own_trees.h"
+#include "in_network.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "in_network.h"
 #include "log.h"
 
 enum { LOOK_MS = 10, NO_TEAM = -1, MOST_VERSIONS = 1024 };

@@ -1,5 +1,5 @@
 /* Rank 0's connections to switches: finds their addresses, requests cells for trees, and collects the answers. */
-#include "control_switches.h"
+#include "control_trees.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "log.h"
 #include "membership.h"
 #include "opening.h"
+#include "reservation.h"
 #include "sum_key.h"
-#include "switch_client.h"
 
 enum { TIMEOUT_MS = 5000, STARTING_MS = 2000, MOST_RENAMED = 8 };
 

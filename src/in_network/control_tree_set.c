@@ -1,6 +1,6 @@
 /* Makes the set of a plan's trees through switches, finds their ends' addresses, and steps the set through its states.
  */
-#include "control_tree_set.h"
+#include "control_trees.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -15,7 +15,6 @@
 #include "follow.h"
 #include "in_network.h"
 #include "log.h"
-#include "served_tree.h"
 #include "udp.h"
 
 enum { LOOKS_MS = 50, KEEN_US = 200, TURN_MS = 10 };

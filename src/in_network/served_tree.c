@@ -1,11 +1,10 @@
 /* A tree that this process serves over UDP, as its server or as one of its aggregators. */
-#include "served_tree.h"
+#include "in_network.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator.h"
 #include "log.h"
 #include "server.h"
 #include "sum_key.h"

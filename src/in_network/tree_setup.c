@@ -1,5 +1,5 @@
 /* Sets up one tree through switches: the addresses of its ends, the requests to switches, and the messages to ends. */
-#include "tree_setup.h"
+#include "control_trees.h"
 
 #include <stdio.h>
 #include <string.h>

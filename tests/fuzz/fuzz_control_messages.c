@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator.h"
 #include "clock.h"
 #include "control_messages.h"
 #include "control_paths.h"

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator.h"
 #include "server.h"
 #include "worker.h"
 

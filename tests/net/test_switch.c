@@ -13,9 +13,9 @@
 
 #include "check.h"
 #include "job_keys.h"
+#include "reservation.h"
 #include "server.h"
 #include "sum_key.h"
-#include "switch_client.h"
 #include "udp.h"
 #include "user_hosts.h"
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregator.h"
 #include "clock.h"
 #include "server.h"
 #include "sum_key.h"

@@ -4,7 +4,6 @@
 
 #include <banyan/types.h>
 
-#include "aggregator.h"
 #include "server.h"
 #include "tree_net.h"
 #include "worker.h"

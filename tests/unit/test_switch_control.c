@@ -13,7 +13,6 @@
 #include "check.h"
 #include "reservation.h"
 #include "socket.h"
-#include "switch_client.h"
 
 static enum banyan_status do_range(void *self, uint32_t base, uint32_t count) {
   return BANYAN_OK;

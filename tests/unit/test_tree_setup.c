@@ -7,7 +7,7 @@
  *     s2   2            s2: place 1
  *    /  \
  *   0    1                                                               */
-#include "tree_setup.h"
+#include "control_trees.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

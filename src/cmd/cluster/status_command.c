@@ -24,7 +24,6 @@
 #include "socket.h"
 #include "status_print.h"
 #include "stream.h"
-#include "switch_client.h"
 #include "switch_control.h"
 #include "text.h"
 #include "web_server.h"

@@ -15,7 +15,6 @@
 #include "process.h"
 #include "reservation.h"
 #include "status_print.h"
-#include "switch_client.h"
 #include "switch_control.h"
 #include "text.h"
 #include "tls_identity.h"

@@ -1,5 +1,5 @@
 /* Verifies packets, adds terms in cells as a switch does, and forwards sums and results. */
-#include "aggregator.h"
+#include "server.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* State of a server, shared by the files server*.c: sums, sets of workers, and functions that send. */
+/* State of a server, shared by server.c and server_send.c: sums, sets of workers, and functions that send. */
 #ifndef BY_IN_NETWORK_ENDPOINTS_SERVER_STATE_H
 #define BY_IN_NETWORK_ENDPOINTS_SERVER_STATE_H
 
@@ -123,16 +123,9 @@ static inline bool is_of_all(const struct by_server *s, const struct by_fragment
 
 /* --- what is sent --- */
 
-/* Sends a copy of a result to one worker, as the result itself may still be on its way to all. */
-void by_server_send_result(struct by_server *s, const struct by_fragment *result, unsigned to);
-/* Sends a result to all workers that receive multicasts. */
-void by_server_send_multicast(struct by_server *s, struct by_fragment *result);
 /* Sends a result to each worker that does not receive multicasts, and to all others at once. A trial is sent to the
  * former by multicast only. */
 void by_server_send_to_all(struct by_server *s, struct by_fragment *result, bool trial);
-/* Tell whether multicasts may reach the worker by its path; and whether it receives them. */
-bool by_server_may_receive(const struct by_server *s, unsigned worker);
-bool by_server_receives_multicasts(const struct by_server *s, unsigned worker);
 /* Returns an empty packet about the fragment in `packet`, for worker `to`. */
 struct by_fragment by_server_answer(const struct by_server *s, const struct by_fragment *packet,
                                     enum by_fragment_type type, unsigned to);

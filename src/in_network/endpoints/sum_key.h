@@ -70,10 +70,8 @@ uint64_t by_sum_check(const struct by_sum_key *key, const struct by_fragment *fr
 uint64_t by_sum_header_check(const struct by_sum_key *key, const struct by_fragment *fragment, uint32_t sequence);
 bool by_sum_header_is_valid(const struct by_sum_key *key, const struct by_fragment *fragment);
 
-/* ---- hop_key.c
- *
- * Keys of fragments' MACs. The ends of a tree derive its hop secret from the tree's secret; switches get it with their
- * grants. It reveals nothing about the tree's secret, with which the ends verify each other. All derivations are
+/* ---- keys of fragments' MACs. The ends of a tree derive its hop secret from the tree's secret; switches get it with
+ * their grants. It reveals nothing about the tree's secret, with which the ends verify each other. All derivations are
  * HKDF-Expand with SHA-256, with the labels of decision 166. */
 
 /* Derives the hop secret for the grant with this job number and key epoch. BANYAN_ERR_SYSTEM. */

@@ -1,5 +1,5 @@
 /* Connects to a switch and keeps the job's reservations granted there. */
-#include "switch_client.h"
+#include "reservation.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "reservation.h"
 #include "socket.h"
 #include "stream.h"
 
