@@ -3,7 +3,7 @@
  *
  *   rows     7  3  7  5        places, sorted   3@1  5@3  7@0  7@2
  *   values   a  b  c  d        out              3:b  5:d  7:a+c                */
-#include "sparse_merge.h"
+#include "sparse_tensor.h"
 
 #include <stdlib.h>
 #include <string.h>

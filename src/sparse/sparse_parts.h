@@ -7,10 +7,10 @@
 
 #include <sys/queue.h>
 
+#include "sparse_cost.h"
 #include "sparse_exchange.h"
-#include "sparse_merge.h"
-#include "sparse_record.h"
 #include "sparse_tables.h"
+#include "sparse_tensor.h"
 
 struct by_sparse_strand {
   struct by_call **calls;
@@ -142,14 +142,10 @@ BANYAN_CHECK enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchang
 size_t by_sparse_before_own(const struct by_sparse_exchange *exchange);
 void by_sparse_climbs_free(struct by_sparse_queue *queue);
 
-/* sparse_choose.c: chooses the method of an exchange whose words are known, unless one is forced. BANYAN_ERR_NO_MEMORY
- * with `agreed` set: no method, or not the forced one, fits into the memory that ranks give. */
-BANYAN_CHECK enum banyan_status by_sparse_choose(struct by_sparse_exchange *exchange);
+/* ---- sparse_exchange.c */
+
 /* Sets *out to the trees of the queue's plan for buffers of `bytes`; the queue keeps them. */
 BANYAN_CHECK enum banyan_status by_sparse_get_trees(struct by_sparse_queue *queue, double bytes,
                                                     const struct by_sparse_trees **out);
-void by_sparse_forget_trees(struct by_sparse_queue *queue);
-/* Returns the nanoseconds to the farthest connected rank of the queue; 0: unknown. */
-uint64_t by_sparse_delay(struct by_sparse_queue *queue);
 
 #endif

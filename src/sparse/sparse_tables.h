@@ -8,7 +8,7 @@
 #ifndef BY_SPARSE_SPARSE_TABLES_H
 #define BY_SPARSE_SPARSE_TABLES_H
 
-#include "sparse_merge.h"
+#include "sparse_tensor.h"
 #include "sparse_word.h"
 
 /* The maximum of tables in one call. */

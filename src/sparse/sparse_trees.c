@@ -1,5 +1,5 @@
 /* Trees over ranks that follow from a class of a plan, and the load that calls over them put on each rank. */
-#include "sparse_trees.h"
+#include "sparse_cost.h"
 
 #include <stdlib.h>
 

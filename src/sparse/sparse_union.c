@@ -1,7 +1,7 @@
 /* Estimates the union of all ranks' rows from the samples in their words. */
-#include "sparse_union.h"
+#include "sparse_cost.h"
 
-#include "sparse_merge.h"
+#include "sparse_tensor.h"
 
 /* Returns the largest hash below which all ranks have reported all rows; UINT64_MAX: all rows were reported. */
 static uint64_t horizon_of(const struct by_sparse_words *words) {

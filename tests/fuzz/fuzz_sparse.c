@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "plan.h"
-#include "sparse_record.h"
+#include "sparse_cost.h"
 
 #undef NDEBUG
 #include <assert.h>

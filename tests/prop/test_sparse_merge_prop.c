@@ -5,7 +5,7 @@
 
 #include "check.h"
 #include "rng.h"
-#include "sparse_merge.h"
+#include "sparse_tensor.h"
 
 enum { CASES = 3000, MOST_HEIGHT = 300 };
 

@@ -1,6 +1,6 @@
 /* The choice of a sparse algorithm: predictions for cases with an obvious best choice, from inputs that ranks could
  * send. */
-#include "sparse_record.h"
+#include "sparse_cost.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Row-sparse tensors: inputs that are rejected before memory is allocated, reuse of memory, sorting compared with a
  * slow sort, and gradient steps, which change only the rows that exist. */
-#include "sparse_merge.h"
+#include "sparse_tensor.h"
 
 #include <math.h>
 #include <stdlib.h>
