@@ -11,7 +11,7 @@
 
 void by_interrupted_fini(struct by_interrupted *interrupted) {
   banyan_comm_destroy(interrupted->inner);
-  by_ledger_pool_fini(&interrupted->pool);
+  by_ledger_pool_drop(&interrupted->pool);
   by_arena_fini(&interrupted->arena);
 }
 

@@ -1,5 +1,5 @@
-/* Inside the members of groups that change: shared by memberships.c, which has their life and explicit memberships, and
- * recovery.c, above it, which has those that members agree on. */
+/* A member of groups that change, as its files share it: memberships.c has its life and forms memberships,
+ * member_start.c finds the other processes, and interrupted.c completes calls that a change interrupted. */
 #ifndef BY_ELASTIC_MEMBER_OBJECT_H
 #define BY_ELASTIC_MEMBER_OBJECT_H
 
@@ -63,9 +63,6 @@ BANYAN_CHECK enum banyan_status by_member_check_process(const struct banyan_memb
 /* Returns BANYAN_ERR_ARGUMENT if by_member_check_process does, `out` is NULL or the timeout is not positive. */
 BANYAN_CHECK enum banyan_status by_member_check_call(const struct banyan_member *member, const void *out,
                                                      double timeout);
-/* Forms the membership, which replaces the current one. After an error, *formed says whether its members had met. */
-BANYAN_CHECK enum banyan_status by_member_form(struct banyan_member *member, struct by_formation *formation,
-                                               bool *formed, struct banyan_comm **out);
 
 /* ---- interrupted.c: how the members of a new membership exchange their ledgers, and copy results */
 

@@ -16,11 +16,6 @@ uint64_t by_state_hash(const void *bytes, size_t n) {
   return XXH3_64bits(bytes, n);
 }
 
-void by_state_hash_chunks(const uint8_t *copy, size_t bytes, uint64_t *out) {
-  for (size_t c = 0; c < by_state_chunks(bytes); c++)
-    out[c] = by_state_hash(copy + c * BY_STATE_CHUNK, by_state_chunk_bytes(bytes, c));
-}
-
 /* ---- layouts */
 
 enum { ALIGN = 64, BUFFER_BYTES = 4 + 1 + 8 /* Encoded bytes of a buffer with an empty name. */ };
@@ -189,14 +184,10 @@ void by_state_values_fini(struct by_state_values *values) {
   *values = (struct by_state_values){0};
 }
 
-static struct by_state_value *find_value(const struct by_state_values *values, const char *name) {
+struct by_state_value *by_state_values_find(const struct by_state_values *values, const char *name) {
   for (size_t i = 0; i < values->n; i++)
     if (!strcmp(values->all[i].name, name)) return &values->all[i];
   return NULL;
-}
-
-const struct by_state_value *by_state_values_find(const struct by_state_values *values, const char *name) {
-  return find_value(values, name);
 }
 
 static bool make_value(const char *name, const void *bytes, size_t length, struct by_state_value *out) {
@@ -212,7 +203,7 @@ static bool make_value(const char *name, const void *bytes, size_t length, struc
 
 enum banyan_status by_state_values_set(struct by_state_values *values, const char *name, const void *bytes,
                                        size_t length) {
-  struct by_state_value value, *place = find_value(values, name);
+  struct by_state_value value, *place = by_state_values_find(values, name);
   struct by_writer writer;
   if (!*name || !by_is_printable(name, BY_STATE_NAME_MOST))
     return by_fail(BANYAN_ERR_ARGUMENT, "the name of a value of the state must have 1 to %d bytes of printable UTF-8",
@@ -228,7 +219,7 @@ enum banyan_status by_state_values_set(struct by_state_values *values, const cha
     return by_fail(BANYAN_ERR_ARGUMENT, "value \"%s\": a state may have %d values", name, BY_STATE_VALUES_COUNT);
   if (!BY_ARRAY_GROW(&values->all, &values->room, values->n + 1) || !make_value(name, bytes, length, &value))
     return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for value \"%s\" of %zu bytes", name, length);
-  place = find_value(values, name);
+  place = by_state_values_find(values, name);
   if (place)
     free(place->name);
   else
@@ -257,7 +248,7 @@ enum banyan_status by_state_values_read(const uint8_t *bytes, size_t length, str
     by_read_string(&reader, name, sizeof name);
     const uint8_t *value = by_read_blob(&reader, &size);
     if (reader.failed) break;
-    if (find_value(&found, name))
+    if (by_state_values_find(&found, name))
       status = by_fail(BANYAN_ERR_PROTOCOL, "values of a state: \"%s\" is there twice", name);
     if (status == BANYAN_OK) status = by_state_values_set(&found, name, value, size);
   }

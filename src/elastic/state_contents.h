@@ -24,8 +24,6 @@ static inline size_t by_state_chunk_bytes(size_t bytes, size_t chunk) {
   size_t left = bytes - chunk * BY_STATE_CHUNK;
   return left < BY_STATE_CHUNK ? left : BY_STATE_CHUNK;
 }
-/* Hashes all chunks of a copy into `out`. */
-void by_state_hash_chunks(const uint8_t *copy, size_t bytes, uint64_t *out);
 
 /* ---- layouts: they never change, and are counted by reference. A layout is sent to members whose own one differs. */
 
@@ -86,7 +84,7 @@ struct by_state_values {
 
 void by_state_values_fini(struct by_state_values *values);
 /* Returns NULL if there is no such value. */
-const struct by_state_value *by_state_values_find(const struct by_state_values *values, const char *name);
+struct by_state_value *by_state_values_find(const struct by_state_values *values, const char *name);
 /* Returns BANYAN_ERR_ARGUMENT if the name is invalid, or the values become too long or too many. */
 BANYAN_CHECK enum banyan_status by_state_values_set(struct by_state_values *values, const char *name, const void *bytes,
                                                     size_t length);

@@ -72,7 +72,8 @@ enum banyan_status by_state_copy_set_values(struct by_state_copy *copy, const vo
 void by_state_copy_hash(struct by_state_copy *copy) {
   if (copy->hashed) return;
   size_t bytes = by_state_layout_bytes(copy->layout);
-  by_state_hash_chunks(copy->area, bytes, copy->hashes);
+  for (size_t c = 0; c < by_state_chunks(bytes); c++)
+    copy->hashes[c] = by_state_hash(copy->area + c * BY_STATE_CHUNK, by_state_chunk_bytes(bytes, c));
   const uint64_t all[] = {copy->layout->hash, by_state_hash(copy->values, copy->values_bytes),
                           by_state_hash(copy->hashes, by_state_chunks(bytes) * sizeof *copy->hashes)};
   copy->digest = by_state_hash(all, sizeof all);

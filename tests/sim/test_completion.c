@@ -291,7 +291,7 @@ static bool run(uint64_t seed, enum mistake mistake, uint32_t *deaths, uint32_t 
   }
   bool good = is_over(world) && !world->wrong && !differ(world);
   *changes += world->n_memberships - 1;
-  for (uint32_t p = 0; p < world->n; p++) by_ledger_pool_fini(&world->processes[p].pool);
+  for (uint32_t p = 0; p < world->n; p++) by_ledger_pool_drop(&world->processes[p].pool);
   for (uint32_t m = 0; m < world->n_memberships; m++) by_membership_destroy(world->memberships[m].formed);
   free(world);
   return good;

@@ -102,7 +102,6 @@ enum by_verdict {
   BY_CALL_WITHDRAWN   /* Like BY_CALL_AGAIN, but newcomers cannot repeat the call, so it is not repeated. */
 };
 
-void by_ledger_pool_fini(struct by_ledger_pool *pool);
 /* Holds this process's ledger of the membership with this number; `self` is its fingerprint. Returns
  * BANYAN_ERR_NO_MEMORY also if the ledger lacks some calls. */
 BANYAN_CHECK enum banyan_status by_ledger_pool_keep(struct by_ledger_pool *pool, const struct by_ledger *ledger,
@@ -124,7 +123,7 @@ enum by_verdict by_interrupted_calls_judge(const struct by_interrupted_calls *ca
                                            uint32_t communicator, uint32_t number, bool begun);
 /* Whether a call of this communicator is withdrawn that others had begun, but not the process that now has `rank`. */
 bool by_interrupted_calls_lack(const struct by_interrupted_calls *calls, uint32_t communicator, uint32_t rank);
-/* Drops all ledgers, once all members are known to hold and to have compared them. */
+/* Drops all ledgers: once all members are known to hold and to have compared them, and at the end. */
 void by_ledger_pool_drop(struct by_ledger_pool *pool);
 
 #endif

@@ -21,10 +21,6 @@ void by_ledger_pool_drop(struct by_ledger_pool *pool) {
   }
 }
 
-void by_ledger_pool_fini(struct by_ledger_pool *pool) {
-  by_ledger_pool_drop(pool);
-}
-
 static struct by_held_ledger **find(const struct by_ledger_pool *pool, const struct by_fingerprint *from,
                                     uint64_t membership) {
   struct by_held_ledger **place = (struct by_held_ledger **)(uintptr_t)&pool->first;
