@@ -190,7 +190,7 @@ static void print_in_place(const char *text, struct by_screen screen) {
 }
 
 static enum banyan_status show_state(struct client *client, const struct status_options *asked) {
-  json_t *state;
+  json_t *state = NULL;
   struct by_text text = {0};
   struct by_screen screen = find_screen(asked->watch);
   BY_TRY(ask_manager(client, &state));

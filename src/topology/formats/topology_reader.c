@@ -181,8 +181,9 @@ enum banyan_status by_xml_parse(struct by_xml *xml, const char *source, const ch
   *xml = (struct by_xml){.source = source};
   if (length == 0) return by_fail(BANYAN_ERR_PARSE, "%s: is empty, must be %s", source, format);
   if (length > BY_XML_MAX_BYTES)
-    return by_fail(BANYAN_ERR_PARSE, "%s: is %zu bytes; %s may have %d at most; convert it to JSON or an edge list",
-                   source, length, format, BY_XML_MAX_BYTES);
+    return by_fail(BANYAN_ERR_PARSE,
+                   "%s: the file has %zu bytes; %s may have %d at most; convert it to JSON or an edge list", source,
+                   length, format, BY_XML_MAX_BYTES);
   BY_TRY(load_library());
   BY_TRY(parse_document(xml, text, length));
   xml->root = library.xmlDocGetRootElement(xml->doc);
