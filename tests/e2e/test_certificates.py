@@ -151,7 +151,7 @@ def test_damaged(cluster):
     pem = cluster.folder / "manager" / "manager-m0.pem"
     pem.write_bytes(pem.read_bytes()[:300])
     cluster.manager.read_again()
-    cluster.manager.prints("those before stay: .*manager-m0.pem: there is no certificate in it")
+    cluster.manager.prints("the previous ones stay in use: .*manager-m0.pem: there is no certificate in it")
     cluster.give("manager", "manager-m0.pem")
     assert cluster.status()["connected"]
 

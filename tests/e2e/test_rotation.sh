@@ -87,7 +87,7 @@ wait "$job" || fail "the job failed: $(tail -n 5 "$scratch/job.log")"
 
 # --- a key that banyan run generated is replaced by request, for ranks that run and those that are started again
 wants 1 "$BANYAN" keys rotate $$
-shows "process $$ is no .banyan run" err
+shows "process $$ is not a .banyan run" err
 cp -p "$scratch/first" "$scratch/ticket"
 echo "banyan_ticket_$(printf '0%.0s' {1..160})" >"$scratch/ticket"
 wants 1 "$BANYAN" keys rotate "$scratch/ticket"

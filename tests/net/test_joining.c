@@ -139,7 +139,7 @@ static void test_root_has_an_unknown_name(void **state) {
 static void test_root_is_nowhere(void **state) {
   (void)state;
   check_localhost();
-  static const char *const wanted[] = {"rank..zero:29: host \"rank..zero\" cannot be resolved",
+  static const char *const wanted[] = {"rank..zero:29: host \"rank..zero\" cannot be looked up",
                                        "cannot connect to 127.0.0.1:1: Connection refused",
                                        "localhost:2 means 127.0.0.1:2, which is this machine itself: cannot connect"};
   struct job job = {.n = 2, .run = rank_joins, .argument = "2", .root = "127.0.0.1:1,rank..zero:29,localhost:2"};

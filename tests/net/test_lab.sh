@@ -50,7 +50,7 @@ shows 'banyan lab: a - s carries 20 Mbit/s' err
 if setpriv --reuid 65534 --clear-groups "$BANYAN" version >/dev/null 2>&1; then
   chmod 755 "$scratch"
   wants 1 setpriv --reuid 65534 --clear-groups "$BANYAN" lab "$scratch/star.json" -- true
-  shows "root's rights: use sudo" err
+  shows 'only root can create: use sudo' err
 fi
 
 # The command treats each host as a host of its own: name, address, names of the others, one rank.

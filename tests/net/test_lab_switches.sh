@@ -9,7 +9,7 @@ unshare -n true 2>/dev/null || skip "network namespaces may not be made here"
 examples=$BANYAN_SOURCE/examples/topologies
 
 wants 2 "$BANYAN" lab star:4 --switches user -- true
-shows 'no switch of the topology adds' err
+shows 'no switch of the topology aggregates' err
 wants 2 "$BANYAN" lab "$examples/adding-1.json" --server w0 -- true
 shows '--server selects hosts for servers' err
 wants 2 "$BANYAN" lab "$examples/adding-1.json" --switches user --server s0 -- true

@@ -117,8 +117,8 @@ done
 # The doctor warns of such a name and recommends the configuration that has just worked.
 one=a1 two=b1
 on "$one" "$BANYAN" doctor >"$scratch/out" || true
-shows 'node means 127\.0\.1\.1 here' out
-shows '-> .* have ranks meet at an address: with `banyan run` they do' out
+shows 'node resolves to 127\.0\.1\.1 here' out
+shows '-> .* use an address as the meeting point: `banyan run` does' out
 one=a$number two=b$number
 
 # A name that no server resolves causes no wait.
@@ -149,7 +149,7 @@ give_up
 
 # The network between the machines loses everything, and another name is unknown.
 ranks "${ompi[@]}" BANYAN_KEY=$key BANYAN_ROOT=10.8.1.2:7005,nobody.invalid:7005
-shows_cause 1.err 'rank 0 is not reached yet: nobody.invalid:7005: host .* cannot be resolved.*; cannot connect to 10\.8\.1\.2:7005: ' "an address without a route"
+shows_cause 1.err 'rank 0 is not reached yet: nobody.invalid:7005: host .* cannot be looked up.*; cannot connect to 10\.8\.1\.2:7005: ' "an address without a route"
 give_up
 one=a2 two=b2
 ranks "${torch[@]}" BANYAN_KEY=$key MASTER_ADDR=10.8.1.2 MASTER_PORT=7006
