@@ -222,7 +222,8 @@ static void test_huge(void **state) {
   check_huge("<graphml>", "<a/>", 1100000, "</graphml>", "more than 1048576 elements and attributes");
   check_huge("<graphml>", "<a>", 100000, "", "not well-formed XML");
   check_huge("<graphml><graph>", "<node id=\"a\"/>", 70000, "</graph></graphml>", "has 70000 nodes");
-  check_huge("<graphml>", "                                ", 1100000, "</graphml>", "GraphML may have 33554432 at most");
+  check_huge("<graphml>", "                                ", 1100000, "</graphml>",
+             "GraphML may have 33554432 at most");
   check_huge("<graphml>", "<key id=\"x\" attr.name=\"x\"/>", 65, "</graphml>", "more than 64 such keys");
 }
 
