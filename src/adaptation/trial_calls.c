@@ -89,7 +89,7 @@ static struct recent *find_recent(struct by_trial_calls *calls, struct by_call_b
 static uint32_t find_inner(const struct by_trial_calls *calls) {
   const struct banyan_comm *comm = by_comm_find(calls->job, WORLD);
   const struct by_submit_log *log = comm ? comm->plans.log : NULL;
-  return log && log->inner ? by_team_state(log->inner->team).id : WORLD;
+  return log && log->inner ? by_team_id(log->inner->team) : WORLD;
 }
 
 /* Reads what calls have taken since the last look; those by the plan that is tried count for the trial. Returns whether

@@ -96,9 +96,8 @@ static enum banyan_status exchange(struct by_interrupted *interrupted, double ti
 static enum banyan_status make_inner(struct by_interrupted *interrupted, const struct banyan_comm *comm) {
   struct by_job *job = comm->job;
   by_job_lock(job);
-  enum banyan_status status =
-      by_comm_make(job, by_comm_number(by_team_state(comm->team).id, BY_OF_NO_SPLIT, BY_OF_MEMBERS), comm->rank,
-                   comm->size, comm->processes, &interrupted->inner);
+  enum banyan_status status = by_comm_make(job, by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_MEMBERS),
+                                           comm->rank, comm->size, comm->processes, &interrupted->inner);
   if (status == BANYAN_OK) interrupted->inner->hidden = true;
   by_job_unlock(job);
   return status;
@@ -218,7 +217,7 @@ static enum banyan_status check(const struct banyan_member *member, const struct
   BY_TRY(by_comm_check(comm));
   if (comm->job != member->current)
     return by_fail(BANYAN_ERR_ARGUMENT, "the communicator is not of the member's current membership");
-  if (by_team_state(comm->team).id)
+  if (by_team_id(comm->team))
     return by_fail(BANYAN_ERR_ARGUMENT, "calls that survivors complete go over the communicator of all members");
   if (call->collective != BANYAN_ALLREDUCE)
     return by_fail(BANYAN_ERR_UNSUPPORTED, "survivors complete an allreduce; %s is none",

@@ -308,7 +308,7 @@ static enum banyan_status open_comm(struct sync *s, struct banyan_comm **out) {
   struct banyan_comm *comm = s->comm;
   uint32_t splits = atomic_fetch_add(&comm->splits, 1) + 1;
   by_job_lock(comm->job);
-  uint32_t number = by_comm_number(by_team_state(comm->team).id, splits, 0);
+  uint32_t number = by_comm_number(by_team_id(comm->team), splits, 0);
   enum banyan_status status = by_comm_make(comm->job, number, s->rank, s->n, comm->processes, out);
   if (status == BANYAN_OK) {
     (*out)->deadline = s->deadline;

@@ -81,15 +81,6 @@ struct by_peer_state {
   bool attached, lost;
 };
 
-/* What callers read of a team. Pointers are valid until the team's plan changes. */
-struct by_team_state {
-  uint32_t id, rank;
-  uint32_t next_call; /* The number of the next collective call. */
-  const struct by_plan *plan;
-  const uint32_t
-      *helpers; /* The processes at the vertices of the plan behind its ranks; NULL: it has no helpers here. */
-};
-
 BANYAN_CHECK enum banyan_status by_engine_create(const struct by_engine_options *options, struct by_engine **out);
 /* Destroys the engine with its teams, calls and lanes. */
 void by_engine_destroy(struct by_engine *engine);
@@ -165,7 +156,14 @@ void by_team_set_plan(struct by_team *team, struct by_plan *plan);
  * has any; no two plans in use by the job have the same. */
 BANYAN_CHECK enum banyan_status by_team_set_helped_plan(struct by_team *team, struct by_plan *plan,
                                                         const uint32_t *helpers, uint32_t trees);
-struct by_team_state by_team_state(const struct by_team *team);
+/* The first two never change, and any thread may read them. */
+uint32_t by_team_id(const struct by_team *team);
+uint32_t by_team_rank(const struct by_team *team);
+const struct by_plan *by_team_plan(const struct by_team *team);
+/* The processes at the vertices of that plan behind its ranks; NULL: it has no helpers here. */
+const uint32_t *by_team_helpers(const struct by_team *team);
+/* The number of the next collective call. */
+uint32_t by_team_next_call(const struct by_team *team);
 /* Adds the team's collective calls that failed, preceded by descriptions of the last completed ones. */
 void by_team_add_history(const struct by_team *team, struct by_history *to);
 

@@ -38,13 +38,25 @@ void by_team_set_plan(struct by_team *team, struct by_plan *plan) {
   by_helped_sweep(team);
 }
 
-struct by_team_state by_team_state(const struct by_team *team) {
+uint32_t by_team_id(const struct by_team *team) {
+  return team->id;
+}
+
+uint32_t by_team_rank(const struct by_team *team) {
+  return team->vertices.self;
+}
+
+const struct by_plan *by_team_plan(const struct by_team *team) {
+  return team->plan;
+}
+
+const uint32_t *by_team_helpers(const struct by_team *team) {
   const struct by_helped *helped = by_helped_current(team);
-  return (struct by_team_state){.id = team->id,
-                                .rank = team->vertices.self,
-                                .next_call = team->next_call,
-                                .plan = team->plan,
-                                .helpers = helped ? helped->vertices.processes + team->n : NULL};
+  return helped ? helped->vertices.processes + team->n : NULL;
+}
+
+uint32_t by_team_next_call(const struct by_team *team) {
+  return team->next_call;
 }
 
 void by_team_add_history(const struct by_team *team, struct by_history *to) {

@@ -21,7 +21,7 @@ struct banyan_comm *by_comm_first(const struct by_job *job) {
 
 struct banyan_comm *by_comm_find(const struct by_job *job, uint32_t id) {
   struct banyan_comm *comm = job->comms;
-  while (comm && by_team_state(comm->team).id != id) comm = comm->next;
+  while (comm && by_team_id(comm->team) != id) comm = comm->next;
   return comm;
 }
 
@@ -60,7 +60,7 @@ enum banyan_status by_comm_make(struct by_job *job, uint32_t team_id, uint32_t r
     free(comm);
     return status;
   }
-  if (team_id == 0) by_plans_log(job, by_team_state(comm->team).plan, "");
+  if (team_id == 0) by_plans_log(job, by_team_plan(comm->team), "");
   comm->next = job->comms;
   job->comms = comm;
   job->references++;
@@ -89,10 +89,10 @@ static void add_to_ledger(const struct banyan_comm *comm, struct by_ledger *ledg
   struct by_history calls = {0};
   by_team_add_history(comm->team, &calls);
   by_ledger_add_series(ledger, &(struct by_ledger_series){.kind = BY_LEDGER_CALLS,
-                                                          .communicator = by_team_state(comm->team).id,
+                                                          .communicator = by_team_id(comm->team),
                                                           .size = comm->size,
                                                           .rank = comm->rank,
-                                                          .begun = by_team_state(comm->team).next_call});
+                                                          .begun = by_team_next_call(comm->team)});
   by_features_add_history(comm, ledger);
   by_ledger_add_history(ledger, &calls);
   by_history_fini(&calls);

@@ -95,7 +95,7 @@ static enum banyan_status make_part(struct banyan_comm *comm, struct choice *all
     if (all[i].rank < first) first = all[i].rank;
   }
   by_job_lock(comm->job);
-  uint32_t number = by_comm_number(by_team_state(comm->team).id, splits, first);
+  uint32_t number = by_comm_number(by_team_id(comm->team), splits, first);
   enum banyan_status status = by_comm_open(comm->job, number, rank, n, processes, out);
   if (status == BANYAN_OK) (*out)->deadline = comm->deadline;
   by_job_unlock(comm->job);
@@ -151,7 +151,7 @@ enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks
   if (!processes) return by_fail(BANYAN_ERR_NO_MEMORY, "out of memory for a communicator of %d ranks", n);
   for (int i = 0; i < n; i++) processes[i] = comm->processes[ranks[i]];
   by_job_lock(comm->job);
-  uint32_t subsets = by_comm_number(by_team_state(comm->team).id, BY_OF_NO_SPLIT, BY_OF_SUBSETS);
+  uint32_t subsets = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SUBSETS);
   uint32_t id = by_comm_number(subsets, number, (uint32_t)ranks[0]);
   enum banyan_status status = BANYAN_OK;
   if (by_engine_team(comm->job->engine, id))
@@ -167,13 +167,13 @@ enum banyan_status banyan_comm_subset(struct banyan_comm *comm, const int *ranks
 /* ---- what it is */
 
 uint32_t banyan_comm_number(const struct banyan_comm *comm) {
-  return comm ? by_team_state(comm->team).id : 0;
+  return comm ? by_team_id(comm->team) : 0;
 }
 
 uint32_t banyan_comm_calls(const struct banyan_comm *comm) {
   if (by_comm_check(comm) != BANYAN_OK) return 0;
   by_job_lock(comm->job);
-  uint32_t calls = by_team_state(comm->team).next_call;
+  uint32_t calls = by_team_next_call(comm->team);
   by_job_unlock(comm->job);
   return calls;
 }
@@ -241,7 +241,7 @@ enum banyan_status banyan_comm_plan_of(const struct banyan_comm *comm, enum bany
     return by_fail(BANYAN_ERR_ARGUMENT, "there is no collective %d", (int)collective);
   BY_TRY(by_comm_check(comm));
   by_job_lock(comm->job);
-  const struct by_plan *plan = by_team_state(comm->team).plan;
+  const struct by_plan *plan = by_team_plan(comm->team);
   const struct by_class *class_ = by_plan_class_of(plan, collective, bytes);
   const struct by_plan_rates rates = by_plan_rates_of(plan, collective);
   out->source = plan->origin.source;

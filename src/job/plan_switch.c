@@ -166,7 +166,7 @@ void by_plan_switches_mark(struct by_job *job) {
 static bool take_kept(struct banyan_comm *comm, struct by_kept_plan *out) {
   struct by_kept_plan *kept = find_kept(comm, comm->plans.noted);
   if (!kept) return false;
-  if (is_under_way(comm, kept->number) && by_plans_is_pinned(by_team_state(comm->team).plan, kept->plan)) {
+  if (is_under_way(comm, kept->number) && by_plans_is_pinned(by_team_plan(comm->team), kept->plan)) {
     /* If the user withdraws that plan first, set_inner takes the plan of this switch from plans.next. */
     remove_kept(comm, kept);
     return false;
@@ -184,7 +184,7 @@ static enum banyan_status use(struct banyan_comm *comm, const struct by_kept_pla
   comm->plans.since = comm->plans.started;
   comm->plans.operations = 0;
   comm->plans.asked = false;
-  if (by_team_state(comm->team).id == 0) by_plans_choose(comm->job, kept->plan);
+  if (by_team_id(comm->team) == 0) by_plans_choose(comm->job, kept->plan);
   BY_TRY(by_plans_set(comm->job, comm->team, comm->size, comm->processes, kept->plan, kept->helpers, kept->trees));
   if (comm->plans.log) comm->plans.log->plan_changed(comm->plans.log->submitter);
   return BANYAN_OK;
@@ -195,7 +195,7 @@ enum banyan_status by_plan_switches_set_first_inner(struct banyan_comm *comm, st
   if (!take_kept(comm, &kept)) {
     kept = comm->plans.before;
     comm->plans.before.plan = NULL;
-    if (!kept.plan) BY_TRY(hold(by_team_state(comm->team).plan, by_team_state(comm->team).helpers, &kept));
+    if (!kept.plan) BY_TRY(hold(by_team_plan(comm->team), by_team_helpers(comm->team), &kept));
   }
   forget(&comm->plans.before);
   return use(inner, &kept);
@@ -220,9 +220,9 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
   by_plan_switch_end(&comm->plans.plan_switch);
   /* A plan that was made comes behind one that the user has set meanwhile, at the same place on all ranks: all keep
    * that. */
-  if (by_plans_is_pinned(by_team_state(comm->team).plan, next.plan)) {
+  if (by_plans_is_pinned(by_team_plan(comm->team), next.plan)) {
     by_info("plan", "plan '%s' is not used: the user has set plan '%s'", next.plan->name,
-            by_team_state(comm->team).plan->name);
+            by_team_plan(comm->team)->name);
     drop_trees(comm, &next);
     struct by_kept_plan *submitted = find_kept(comm, next.number);
     if (submitted) remove_kept(comm, submitted);
@@ -234,17 +234,17 @@ static enum banyan_status use_next(struct banyan_comm *comm) {
   /* Keeps the plan that is in use for operations that may start before the note. */
   enum banyan_status status = BANYAN_OK;
   if (!comm->hidden && !inner_of(comm) && !comm->plans.before.plan && !find_kept(comm, comm->plans.noted))
-    status = hold(by_team_state(comm->team).plan, by_team_state(comm->team).helpers, &comm->plans.before);
+    status = hold(by_team_plan(comm->team), by_team_helpers(comm->team), &comm->plans.before);
   if (status != BANYAN_OK) {
     by_plan_destroy(next.plan);
     return status;
   }
   BY_TRY(use(comm, &next));
   comm->job->plan_switches++;
-  if (by_plans_is_users(by_team_state(comm->team).plan)) by_plan_wanted_end(comm);
+  if (by_plans_is_users(by_team_plan(comm->team))) by_plan_wanted_end(comm);
   char when[48];
   snprintf(when, sizeof when, " from call %llu on", (unsigned long long)comm->plans.started);
-  by_plans_log(comm->job, by_team_state(comm->team).plan, when);
+  by_plans_log(comm->job, by_team_plan(comm->team), when);
   return BANYAN_OK;
 }
 
@@ -474,7 +474,7 @@ enum banyan_status banyan_comm_propose_plan(struct banyan_comm *comm, const char
     by_job_unlock(job);
     return status;
   }
-  return by_plan_switches_propose(job, by_team_state(comm->team).id, comm->size, comm->processes, plan, NULL, NULL);
+  return by_plan_switches_propose(job, by_team_id(comm->team), comm->size, comm->processes, plan, NULL, NULL);
 }
 
 /* ---- set by the program, on all ranks */
@@ -518,7 +518,7 @@ static enum banyan_status set_plan(struct banyan_comm *comm, struct by_plan *pla
   }
   p->set_by_hand++;
   by_plan_switches_count(comm);
-  by_plans_log(job, by_team_state(comm->team).plan, " from the next call on");
+  by_plans_log(job, by_team_plan(comm->team), " from the next call on");
   if (job->observed.on_next_call) by_observe_wake(&job->observed); /* The manager is notified of the plan. */
   return BANYAN_OK;
 }
@@ -546,7 +546,7 @@ struct by_plan_switches_view by_plan_switches_view(void *argument, uint32_t id) 
   by_job_lock(job);
   struct banyan_comm *comm = by_comm_find(job, id);
   if (comm) {
-    const struct by_plan *plan = by_team_state(comm->team).plan;
+    const struct by_plan *plan = by_team_plan(comm->team);
     view = (struct by_plan_switches_view){.started = comm->plans.started,
                                           .last = comm->plans.decided,
                                           .taken = comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN,
@@ -566,7 +566,7 @@ void by_plan_switches_print(void *argument, uint32_t id, struct by_text *text) {
   const struct banyan_comm *comm = by_comm_find(job, id);
   struct by_plan usual = {0};
   if (comm) {
-    usual = *by_team_state(comm->team).plan;
+    usual = *by_team_plan(comm->team);
     usual.n_own = 0;
     by_plan_print(&usual, text);
   }
@@ -577,7 +577,7 @@ enum banyan_status by_plan_switches_copy(struct by_job *job, uint32_t id, struct
   by_job_lock(job);
   const struct banyan_comm *comm = by_comm_find(job, id);
   bool taken = comm && comm->plans.plan_switch.state == BY_PLAN_SWITCH_IS_TAKEN && comm->plans.next.plan;
-  enum banyan_status status = comm ? by_plan_copy(taken ? comm->plans.next.plan : by_team_state(comm->team).plan, out)
+  enum banyan_status status = comm ? by_plan_copy(taken ? comm->plans.next.plan : by_team_plan(comm->team), out)
                                    : by_fail(BANYAN_ERR_ARGUMENT, "communicator %08x is no longer there", id);
   by_job_unlock(job);
   return status;

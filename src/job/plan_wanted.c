@@ -7,7 +7,7 @@
 #include "plan_switch.h"
 
 static bool has_builtin(const struct banyan_comm *comm) {
-  const struct by_plan *plan = by_team_state(comm->team).plan;
+  const struct by_plan *plan = by_team_plan(comm->team);
   return plan->origin.source == BANYAN_PLAN_BUILTIN && !plan->origin.supplied;
 }
 
@@ -16,7 +16,7 @@ static bool follows_job(const struct banyan_comm *comm) {
   const struct by_job *job = comm->job;
   uint32_t r = 0;
   while (r < comm->size && comm->processes[r] == r) r++;
-  return r == job->size && job->replans && !by_team_state(comm->team).plan->origin.supplied;
+  return r == job->size && job->replans && !by_team_plan(comm->team)->origin.supplied;
 }
 
 static bool has_several_hosts(const struct banyan_comm *comm) {
@@ -36,11 +36,11 @@ void by_plan_wanted_ask(struct banyan_comm *comm) {
   if (!control || comm->hidden || !has_several_hosts(comm)) return;
   if (!has_builtin(comm) && !follows_job(comm)) return;
   comm->plans.wanted = BY_PLAN_ASKED_FOR;
-  by_control_want_plan(control, by_team_state(comm->team).id, comm->size, comm->processes);
+  by_control_want_plan(control, by_team_id(comm->team), comm->size, comm->processes);
 }
 
 void by_plan_wanted_end(struct banyan_comm *comm) {
   if (comm->plans.wanted == BY_PLAN_ASKED_FOR)
-    by_control_want_plan(comm->job->control, by_team_state(comm->team).id, 0, NULL);
+    by_control_want_plan(comm->job->control, by_team_id(comm->team), 0, NULL);
   comm->plans.wanted = BY_PLAN_NOT_WANTED;
 }

@@ -296,7 +296,7 @@ static void notify_helpers(const struct by_job *job, const struct by_team *team,
                            const struct by_plan *plan, const uint32_t *helpers) {
   uint8_t *bytes;
   size_t length;
-  if (by_plan_message_write(by_team_state(team).id, processes, helpers, plan, &bytes, &length) == BANYAN_OK)
+  if (by_plan_message_write(by_team_id(team), processes, helpers, plan, &bytes, &length) == BANYAN_OK)
     by_control_send_plan(job->control, bytes, length);
   else
     by_error("communicator", "notifying helpers failed: %s", banyan_error_text());
@@ -334,12 +334,12 @@ static uint32_t set_up_trees(struct by_job *job, const uint32_t *processes, cons
 
 /* Those of the plan before are over with its calls. A job of one rank has no control. */
 static void use_trees(struct by_job *job, const struct by_team *team, uint32_t trees) {
-  if (job->control) by_features_trees(job)->use(job, by_team_state(team).id, trees);
+  if (job->control) by_features_trees(job)->use(job, by_team_id(team), trees);
 }
 
 /* Once for each reason: its trees to servers go among ranks, since they serve other calls. */
 static void log_unserved(struct by_job *job, const struct by_team *team, const struct by_plan *plan) {
-  bool own = by_team_state(team).id == OWN;
+  bool own = by_team_id(team) == OWN;
   bool *logged = own ? &job->plans.logged_operations : &job->plans.logged_apart;
   if (job->rank != 0 || *logged) return;
   *logged = true;
@@ -353,7 +353,7 @@ static void log_unserved(struct by_job *job, const struct by_team *team, const s
             "communicator %08x goes among ranks and not over the switches of plan '%s', which serve another one: "
             "propose a plan for it (banyan_comm_propose_plan) to use switches; submitted operations get them by "
             "themselves once they make most calls",
-            by_team_state(team).id, plan->name);
+            by_team_id(team), plan->name);
 }
 
 /* Finds processes for vertices that have none: servers only where their trees are set up for this plan. */
@@ -369,12 +369,12 @@ static enum banyan_status set_helped(struct by_job *job, struct by_team *team, u
                                      const struct by_plan *plan, uint32_t *helpers, bool *taken, bool by_hand,
                                      uint32_t trees) {
   struct by_plan *seen = NULL;
-  if (n == job->size && !trees) find_places(job, team, plan, helpers, taken, by_hand && by_team_state(team).id == OWN);
+  if (n == job->size && !trees) find_places(job, team, plan, helpers, taken, by_hand && by_team_id(team) == OWN);
   bool placed = has_places(plan, helpers, false);
   if (placed && job->rank == 0) notify_helpers(job, team, processes, plan, helpers);
   if (!trees && has_places(plan, helpers, true)) trees = set_up_trees(job, processes, plan, helpers);
   use_trees(job, team, trees);
-  if (by_team_state(team).id == OWN) keep_through(job, trees ? plan : NULL);
+  if (by_team_id(team) == OWN) keep_through(job, trees ? plan : NULL);
   enum banyan_status status = placed ? by_plan_without_switches(plan, &seen) : by_plan_among_ranks(plan, &seen);
   if (status == BANYAN_OK && placed) return by_team_set_helped_plan(team, seen, helpers, trees);
   if (status == BANYAN_OK) by_team_set_plan(team, seen);
@@ -397,7 +397,7 @@ enum banyan_status by_plans_set(struct by_job *job, struct by_team *team, uint32
                                 struct by_plan *plan, const uint32_t *named, uint32_t trees) {
   if (plan->n_vertices == plan->n_ranks) {
     use_trees(job, team, 0);
-    if (by_team_state(team).id == OWN) keep_through(job, NULL);
+    if (by_team_id(team) == OWN) keep_through(job, NULL);
     by_team_set_plan(team, plan);
     return BANYAN_OK;
   }

@@ -26,7 +26,7 @@ bool by_plan_switches_serves_operations(struct banyan_comm *comm) {
 
 static enum banyan_status propose_again(struct banyan_comm *comm, const struct by_plan *plan) {
   struct by_job *job = comm->job;
-  struct by_proposal proposal = {.comm = by_team_state(comm->team).id,
+  struct by_proposal proposal = {.comm = by_team_id(comm->team),
                                  .n = comm->size,
                                  .processes = comm->processes,
                                  .repeats = true,

@@ -22,7 +22,7 @@ static uint32_t submitted_number(uint32_t id) {
 }
 
 static uint32_t number_of(const struct banyan_comm *comm) {
-  return submitted_number(by_team_state(comm->team).id);
+  return submitted_number(by_team_id(comm->team));
 }
 
 /* ---- texts about stalls */
@@ -150,7 +150,7 @@ static enum banyan_status offer_tree(struct by_submitter *owner) {
   uint32_t number = comm->plans.used + 1;
   struct by_controller_tree tree;
   if (!owner->log.root || comm->size == 1 || number <= by_controller_tree_number(owner->controller)) return BANYAN_OK;
-  BY_TRY(by_control_place_tree(comm, by_team_state(comm->team).plan, &tree));
+  BY_TRY(by_control_place_tree(comm, by_team_plan(comm->team), &tree));
   tree.number = number;
   enum banyan_status status = by_controller_move(owner->controller, &tree);
   free(tree.up);
@@ -170,7 +170,7 @@ static void on_moved(void *argument) {
   struct by_submitter *owner = argument;
   const struct by_controller_config *place = by_controller_place(owner->controller);
   by_debug("negotiate", "control tree %u of communicator %08x: sends to %s, receives from %s",
-           by_controller_tree_number(owner->controller), by_team_state(owner->comm->team).id,
+           by_controller_tree_number(owner->controller), by_team_id(owner->comm->team),
            name_of(owner->comm, place->up_parent), name_of(owner->comm, place->down_parent));
   enum banyan_status status = note_neighbours(owner);
   by_plan_switches_move_log(owner->comm);
@@ -255,7 +255,7 @@ static void add_series(const struct banyan_comm *comm, struct by_ledger *ledger)
   const struct by_submitter *owner = by_named_submitter(comm);
   if (!owner) return;
   by_ledger_add_series(ledger, &(struct by_ledger_series){.kind = BY_LEDGER_OPERATIONS,
-                                                          .communicator = by_team_state(comm->team).id,
+                                                          .communicator = by_team_id(comm->team),
                                                           .size = comm->size,
                                                           .rank = comm->rank,
                                                           .begun = owner->started});

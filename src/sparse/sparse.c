@@ -113,7 +113,7 @@ static enum banyan_status need_queue(struct banyan_comm *comm) {
   struct by_sparse_options options = {
       .engine = by_job_engine(job),
       .team = comm->team,
-      .id = by_comm_number(by_team_state(comm->team).id, BY_OF_NO_SPLIT, BY_OF_SPARSE),
+      .id = by_comm_number(by_team_id(comm->team), BY_OF_NO_SPLIT, BY_OF_SPARSE),
       .n = comm->size,
       .processes = comm->processes,
       .memory = usual_memory(job),

@@ -38,7 +38,7 @@ static enum banyan_status no_memory(uint32_t trees) {
  * rank to it. */
 static enum banyan_status find_children(struct by_sparse_queue *queue, struct by_sparse_climb *climb, uint32_t *from,
                                         uint32_t *to) {
-  uint32_t self = by_team_state(queue->team).rank, n = by_sparse_tree_below(queue->trees, climb->tree, self, NULL);
+  uint32_t self = by_team_rank(queue->team), n = by_sparse_tree_below(queue->trees, climb->tree, self, NULL);
   climb->n_children = n;
   climb->children = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, n);
   climb->tags = BY_ARENA_ARRAY(&queue->climb_arena, uint32_t, n);
@@ -91,7 +91,7 @@ static enum banyan_status copy_pieces(struct by_sparse_exchange *exchange, uint3
   struct banyan_sparse *out = exchange->call.out;
   for (uint32_t t = 0; t < queue->n_climbs; t++) {
     const struct banyan_sparse *piece = &queue->climbs[t].piece;
-    if (queue->climbs[t].tree->root != by_team_state(queue->team).rank || !piece->count) continue;
+    if (queue->climbs[t].tree->root != by_team_rank(queue->team) || !piece->count) continue;
     struct banyan_sparse to = by_sparse_slice(out, first, piece->count);
     by_sparse_copy(piece, &to, 0);
     by_sparse_average(exchange, &to);
@@ -112,13 +112,13 @@ static enum banyan_status spread(struct by_sparse_exchange *exchange, uint32_t s
   for (uint32_t r = 0; r < queue->options.n; r++) BY_TRY(add_count(exchange, r, exchange->union_counts[r], &total));
   BY_TRY(by_sparse_make(&exchange->in, total, out));
   out->count = total;
-  size_t own = by_sparse_bytes(exchange, exchange->union_counts[by_team_state(queue->team).rank]);
+  size_t own = by_sparse_bytes(exchange, exchange->union_counts[by_team_rank(queue->team)]);
   return by_sparse_do(exchange, 0, own, copy_pieces, gather_pieces);
 }
 
 static enum banyan_status send_union(struct by_sparse_exchange *exchange) {
   const struct by_sparse_queue *queue = exchange->queue;
-  uint32_t self = by_team_state(queue->team).rank;
+  uint32_t self = by_team_rank(queue->team);
   uint64_t *mine = &exchange->union_counts[self];
   *mine = 0;
   for (uint32_t t = 0; t < queue->n_climbs; t++)
@@ -151,7 +151,7 @@ static enum banyan_status at_rest(struct by_sparse_exchange *exchange, uint32_t 
 
 static enum banyan_status send_up(struct by_sparse_exchange *exchange, uint32_t strand) {
   struct by_sparse_climb *climb = climb_of(exchange, strand);
-  uint32_t self = by_team_state(exchange->queue->team).rank, up = climb->up;
+  uint32_t self = by_team_rank(exchange->queue->team), up = climb->up;
   exchange->strands[strand].then = at_rest;
   if (up == self) return BANYAN_OK;
   climb->count = climb->piece.count;

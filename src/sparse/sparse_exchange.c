@@ -21,7 +21,7 @@ static void forget_trees(struct by_sparse_queue *queue) {
 
 enum banyan_status by_sparse_get_trees(struct by_sparse_queue *queue, double bytes,
                                        const struct by_sparse_trees **out) {
-  const struct by_plan *plan = by_team_state(queue->team).plan;
+  const struct by_plan *plan = by_team_plan(queue->team);
   const struct by_class *class_ = by_plan_class(plan, bytes < 0x1p63 ? (uint64_t)bytes : UINT64_MAX);
   struct by_sparse_trees **trees = &queue->trees_of[class_ - plan->classes];
   for (uint32_t c = 0; c < BY_PLAN_MAX_CLASSES; c++)
@@ -128,7 +128,7 @@ static enum banyan_status choose_way(struct by_sparse_exchange *exchange) {
   if (exchange->all.fixed) {
     record = NULL;
   } else {
-    by_sparse_record_begin(record, by_team_state(queue->team).plan->version);
+    by_sparse_record_begin(record, by_team_plan(queue->team)->version);
     by_sparse_record_learn(record, &exchange->words);
   }
   BY_TRY(predict(exchange, predictions));
@@ -150,8 +150,8 @@ enum banyan_status by_sparse_queue_create(const struct by_sparse_options *option
   queue->options = *options;
   TAILQ_INIT(&queue->exchanges);
   by_arena_init(&queue->climb_arena);
-  enum banyan_status status = by_team_create(options->engine, options->id, by_team_state(options->team).rank,
-                                             options->n, options->processes, &queue->team);
+  enum banyan_status status = by_team_create(options->engine, options->id, by_team_rank(options->team), options->n,
+                                             options->processes, &queue->team);
   if (status == BANYAN_OK)
     *out = queue;
   else
@@ -190,7 +190,7 @@ static void queue_free(struct by_sparse_queue *queue) {
 
 void by_sparse_queue_destroy(struct by_sparse_queue *queue) {
   if (!queue) return;
-  by_team_destroy(queue->team); /* All calls end with the team. */
+  by_team_destroy(queue->team);                                                       /* All calls end with the team. */
   queue->team = NULL;
   while (!TAILQ_EMPTY(&queue->exchanges)) {
     by_fail(BANYAN_ERR_CLOSED, "the communicator was destroyed while a sparse call was under way");
@@ -287,7 +287,7 @@ static enum banyan_status first_words(struct by_sparse_exchange *exchange, uint3
  * exchange's turn. */
 static enum banyan_status send_word(struct by_sparse_exchange *exchange) {
   struct by_sparse_queue *queue = exchange->queue;
-  const struct by_plan *now = by_team_state(queue->options.team).plan;
+  const struct by_plan *now = by_team_plan(queue->options.team);
   BY_TRY(by_sparse_need_strands(exchange, 1));
   if (now->version != queue->version) BY_TRY(by_plan_among_ranks(now, &exchange->plan));
   struct banyan_call gather = {.collective = BANYAN_ALLGATHER,
@@ -311,7 +311,7 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
   word->delay = measure_delay(queue);
   word->ended = queue->ended;
   word->lasted = queue->lasted;
-  exchange->call_number = by_team_state(options->team).next_call;
+  exchange->call_number = by_team_next_call(options->team);
   enum banyan_status status = send_word(exchange);
   if (status != BANYAN_OK) {
     by_plan_destroy(exchange->plan);
@@ -319,7 +319,7 @@ enum banyan_status by_sparse_start(struct by_sparse_exchange *exchange, uint64_t
     by_sparse_release(exchange);
     return status;
   }
-  queue->version = by_team_state(options->team).plan->version;
+  queue->version = by_team_plan(options->team)->version;
   exchange->number = ++queue->started;
   TAILQ_INSERT_TAIL(&queue->exchanges, exchange, next);
   return BANYAN_OK;
@@ -356,7 +356,7 @@ static void fail_here(struct by_sparse_exchange *exchange, enum banyan_status st
   if (!exchange->agreed && by_engine_status(engine) == BANYAN_OK) {
     char text[512];
     snprintf(text, sizeof text, "rank %u could not go on with a sparse call: %s",
-             by_team_state(exchange->queue->options.team).rank, banyan_error_text());
+             by_team_rank(exchange->queue->options.team), banyan_error_text());
     by_engine_fail(engine, status, UINT32_MAX, text);
     status = by_fail(status, "%s", text);
   }

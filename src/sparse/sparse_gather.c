@@ -34,8 +34,7 @@ static enum banyan_status merge_all(struct by_sparse_exchange *exchange, uint32_
 
 size_t by_sparse_before_own(const struct by_sparse_exchange *exchange) {
   size_t before = 0;
-  for (uint32_t r = 0, own = by_team_state(exchange->queue->team).rank; r < own; r++)
-    before += exchange->union_counts[r];
+  for (uint32_t r = 0, own = by_team_rank(exchange->queue->team); r < own; r++) before += exchange->union_counts[r];
   return before;
 }
 
@@ -45,7 +44,7 @@ enum banyan_status by_sparse_gather_blocks(struct by_sparse_exchange *exchange, 
     exchange->counts[r] = exchange->union_counts[r];
     exchange->counts[n + r] = exchange->union_counts[r] * into->width;
   }
-  size_t own = exchange->union_counts[by_team_state(exchange->queue->team).rank];
+  size_t own = exchange->union_counts[by_team_rank(exchange->queue->team)];
   struct banyan_sparse mine = by_sparse_slice(into, by_sparse_before_own(exchange), own);
   struct banyan_call call = {.collective = BANYAN_ALLGATHER, .counts = exchange->counts};
   return by_sparse_call_both(exchange, call, &mine, into);
@@ -119,7 +118,7 @@ static enum banyan_status take_padded(struct by_sparse_exchange *exchange, uint3
 
 static struct banyan_sparse own_block(struct by_sparse_exchange *exchange) {
   size_t block = exchange->all.most;
-  return by_sparse_slice(place_of(exchange), by_team_state(exchange->queue->team).rank * block, block);
+  return by_sparse_slice(place_of(exchange), by_team_rank(exchange->queue->team) * block, block);
 }
 
 static enum banyan_status pad(struct by_sparse_exchange *exchange, uint32_t strand, struct by_sparse_scratch *scratch) {

@@ -182,7 +182,7 @@ static void propose(struct banyan_comm *comm, int number, struct outcome *outcom
   plan->origin.supplied = true;
   outcome->under_way = number;
   struct by_plan_switch_observer observer = {notified, outcome};
-  must(by_plan_switches_propose(comm->job, by_team_state(comm->team).id, n, comm->processes, plan, NULL, &observer));
+  must(by_plan_switches_propose(comm->job, by_team_id(comm->team), n, comm->processes, plan, NULL, &observer));
 }
 
 /* Rank 0 follows the test; the others follow rank 0. Returns the number that all follow. *submits: whether calls are
@@ -279,7 +279,7 @@ static void *propose_all(void *argument) {
   for (int number; (number = atomic_load(&job->reports[TEST].stage)) != LAST; usleep(1000)) {
     if (number != proposer->outcome.under_way) propose(proposer->comm, number, &proposer->outcome);
     int settled = atomic_load(&proposer->outcome.settled);
-    bool taken = by_plan_switches_view(proposer->comm->job, by_team_state(proposer->comm->team).id).taken;
+    bool taken = by_plan_switches_view(proposer->comm->job, by_team_id(proposer->comm->team)).taken;
     if (!taken) atomic_store(&job->reports[0].number, (uint64_t)settled); /* else its first call is still to come */
   }
   return NULL;

@@ -88,7 +88,7 @@ static bool uses(struct banyan_comm *comm, const char *plan) {
   struct by_plan *wanted = NULL;
   must(by_plan_named(plan, RANKS, &wanted));
   by_job_lock(comm->job);
-  bool same = by_team_state(comm->team).plan->version == wanted->version;
+  bool same = by_team_plan(comm->team)->version == wanted->version;
   by_job_unlock(comm->job);
   by_plan_destroy(wanted);
   return same;

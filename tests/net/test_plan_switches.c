@@ -265,7 +265,7 @@ static bool uses(struct banyan_comm *comm, const char *name) {
   struct by_plan *plan = NULL;
   must(by_plan_named(name, (uint32_t)banyan_comm_size(comm), &plan));
   by_job_lock(comm->job);
-  bool same = by_team_state(comm->team).plan->version == plan->version;
+  bool same = by_team_plan(comm->team)->version == plan->version;
   by_job_unlock(comm->job);
   by_plan_destroy(plan);
   return same;

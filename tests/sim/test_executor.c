@@ -281,9 +281,9 @@ static void test_times(void **state) {
     uint64_t lasted = by_clock_now(&clock) - before;
     const struct by_call_time *last = &times.last[times.n - 1];
     assert_int_equal(times.n, i < 2 ? 1 : 2);
-    assert_int_equal(last->team, by_team_state(world->nodes[1].team).id);
+    assert_int_equal(last->team, by_team_id(world->nodes[1].team));
     assert_true(last->bytes.all == (i < 2 ? 8000 : 24000) && last->bytes.max == last->bytes.all);
-    assert_int_equal(last->plan, by_team_state(world->nodes[1].team).plan->version);
+    assert_int_equal(last->plan, by_team_plan(world->nodes[1].team)->version);
     if (i != 1) assert_true(last->lasted >= 60 * BY_MICROSECOND && last->lasted <= lasted); /* six steps */
   }
   uint64_t all = time_five(world, &times, BANYAN_ALLREDUCE);

@@ -147,7 +147,7 @@ static void test_early_done(void **state) {
                            .collective = BANYAN_ALLREDUCE,
                            .dtype_op = BANYAN_UINT8 << 4 | BANYAN_SUM,
                            .count = BYTES,
-                           .plan = by_team_state(rank.team).plan->version,
+                           .plan = by_team_plan(rank.team)->version,
                            .length_check = BYTES};
   send_frame(&rank, frame, rank.theirs);
   run(&rank);
@@ -184,7 +184,7 @@ static bool uses_part(uint64_t seed) {
                            .collective = BANYAN_ALLREDUCE,
                            .dtype_op = BANYAN_UINT8 << 4 | BANYAN_SUM,
                            .count = LONG,
-                           .plan = by_team_state(rank.team).plan->version,
+                           .plan = by_team_plan(rank.team)->version,
                            .length_check = LONG};
   send_frame(&rank, frame, rank.theirs);
   by_sim_step(rank.sim);

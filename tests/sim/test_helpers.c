@@ -204,7 +204,7 @@ static void test_times(void **state) {
       run_world(world);
       world_clear(world);
       assert_int_equal(times.n, i + 1);
-      assert_int_equal(times.last[i].plan, by_team_state(world->nodes[0].team).plan->version);
+      assert_int_equal(times.last[i].plan, by_team_plan(world->nodes[0].team)->version);
     }
     by_engine_time_calls(world->nodes[0].engine, NULL);
     world_fini(world);

@@ -113,7 +113,7 @@ static bool propose(struct job *job, const char *plan) {
       leader->messages.n + 8 > MESSAGES)
     return false;
   job->moving = true;
-  job->managers = !by_team_state(leader->comm->team).plan->origin.supplied && below(job, 4) > 0; /* as rank 0 does */
+  job->managers = !by_team_plan(leader->comm->team)->origin.supplied && below(job, 4) > 0; /* as rank 0 does */
   job->number++;
   job->started = leader->comm->plans.started;
   by_agreement_init(&job->agreement, job->world.n);
@@ -227,7 +227,7 @@ static bool progress(struct rank *rank) {
 
 static const struct by_plan *inner_plan(const struct rank *rank) {
   const struct by_submitter *submitter = by_named_submitter(rank->comm);
-  return submitter && submitter->log.inner ? by_team_state(submitter->log.inner->team).plan : NULL;
+  return submitter && submitter->log.inner ? by_team_plan(submitter->log.inner->team) : NULL;
 }
 
 static struct by_plan_origin origin_of(const struct by_plan *plan) {
@@ -239,7 +239,7 @@ static void check_pinned(const struct job *job, const struct rank *rank, struct 
                          struct by_plan_origin inner_before, uint32_t step) {
   bool taken_back = rank->step > step && job->steps[step] == SET && !job->plans[step];
   if (taken_back) return;
-  struct by_plan_origin now = by_team_state(rank->comm->team).plan->origin, inner = origin_of(inner_plan(rank));
+  struct by_plan_origin now = by_team_plan(rank->comm->team)->origin, inner = origin_of(inner_plan(rank));
   if ((before.supplied && now.source == BANYAN_PLAN_MANAGER) ||
       (before.supplied && inner_before.supplied && inner.source == BANYAN_PLAN_MANAGER))
     fail_msg("seed %llu: a manager's plan has replaced the user's on rank %u at step %u",
@@ -256,7 +256,7 @@ static bool act_unchecked(struct job *job, struct rank *rank, bool eager) {
 }
 
 static bool act(struct job *job, struct rank *rank, bool eager) {
-  struct by_plan_origin before = by_team_state(rank->comm->team).plan->origin, inner = origin_of(inner_plan(rank));
+  struct by_plan_origin before = by_team_plan(rank->comm->team)->origin, inner = origin_of(inner_plan(rank));
   uint32_t step = rank->step;
   bool progressed = act_unchecked(job, rank, eager);
   check_pinned(job, rank, before, inner, step);
@@ -284,10 +284,10 @@ static void check(const struct job *job) {
       fail_msg("seed %llu: rank %u waits for ever at step %u", (unsigned long long)job->world.seed, r, rank->step);
     assert_int_equal(comm->plans.started, first->plans.started);
     assert_int_equal(comm->plans.decided, first->plans.decided);
-    assert_string_equal(by_team_state(comm->team).plan->name, by_team_state(first->team).plan->name);
+    assert_string_equal(by_team_plan(comm->team)->name, by_team_plan(first->team)->name);
     if (noted && by_named_submitter(comm) && by_named_submitter(comm)->log.inner)
-      assert_string_equal(by_team_state(by_named_submitter(comm)->log.inner->team).plan->name,
-                          by_team_state(by_named_submitter(first)->log.inner->team).plan->name);
+      assert_string_equal(by_team_plan(by_named_submitter(comm)->log.inner->team)->name,
+                          by_team_plan(by_named_submitter(first)->log.inner->team)->name);
   }
 }
 
@@ -345,7 +345,7 @@ static void test_late_reader(void **state) {
   for (uint32_t i = 0; i < 2; i++) submit(late, i);
   run_both(job);
   assert_int_equal(root->open + late->open, 0);
-  assert_string_equal(by_team_state(by_named_submitter(late->comm)->log.inner->team).plan->name, "sharded");
+  assert_string_equal(by_team_plan(by_named_submitter(late->comm)->log.inner->team)->name, "sharded");
   free_job(job);
 }
 
@@ -361,7 +361,7 @@ static void test_no_log(void **state) {
   }
   for (uint32_t r = 0; r < 2; r++) {
     assert_int_equal(job->ranks[r].open, 0);
-    assert_string_equal(by_team_state(by_named_submitter(job->ranks[r].comm)->log.inner->team).plan->name, plans[0]);
+    assert_string_equal(by_team_plan(by_named_submitter(job->ranks[r].comm)->log.inner->team)->name, plans[0]);
   }
   free_job(job);
 }
@@ -505,7 +505,7 @@ static void test_waits_for_call(void **state) {
   const struct outcome *third = propose_by_rank_0(&clocked_job, "tree");
   run_clock(&clocked_job, 20);
   for (int i = 0; i < 3; i++) assert_ok(banyan_comm_set_plan(clocked_job.comm, "ring")); /* each counts as a call */
-  assert_string_equal(by_team_state(clocked_job.comm->team).plan->name, "star");
+  assert_string_equal(by_team_plan(clocked_job.comm->team)->name, "star");
   run_clock(&clocked_job, 2);
   agree(&clocked_job, 3);
   assert_true(third->switched);
@@ -526,7 +526,7 @@ static void test_silent(void **state) {
   assert_non_null(strstr(first->why, "rank 1"));
   agree(&clocked_job, 0);
   assert_true(second->switched);
-  assert_string_equal(by_team_state(clocked_job.comm->team).plan->name, "tree");
+  assert_string_equal(by_team_plan(clocked_job.comm->team)->name, "tree");
   fini(&clocked_job);
 }
 

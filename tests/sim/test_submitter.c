@@ -419,7 +419,7 @@ static void check_plans(const struct job *job, uint32_t t) {
     const struct banyan_comm *comm = job->ranks[team->processes[i]].members[t].comm;
     if (!team->plan_switch || !by_named_submitter(comm) || !by_named_submitter(comm)->log.inner) continue;
     assert_int_equal(comm->plans.noted, team->plan_switch);
-    assert_string_equal(by_team_state(by_named_submitter(comm)->log.inner->team).plan->name, team->plan);
+    assert_string_equal(by_team_plan(by_named_submitter(comm)->log.inner->team)->name, team->plan);
   }
 }
 

@@ -43,7 +43,7 @@ static void finish(struct pair *pair) {
 static struct by_call *start(struct by_team *team, enum banyan_collective what, char *memory, size_t bytes) {
   struct by_call *started = NULL;
   struct banyan_call call = {.collective = what, .dtype = BANYAN_UINT8, .count = bytes, .send = memory, .recv = memory};
-  call.root = 1 - (int)by_team_state(team).rank;
+  call.root = 1 - (int)by_team_rank(team);
   assert_ok(by_engine_start(team, &call, 0, &started));
   return started;
 }

@@ -269,7 +269,7 @@ static bool goes_to_server(struct rank *rank, struct by_team *team) {
   struct by_plan *plan = NULL;
   assert_ok(by_plans_named(&rank->job, RANKS, all, served, &plan));
   assert_ok(by_plans_set(&rank->job, team, RANKS, all, plan, NULL, 0));
-  const uint32_t *helpers = by_team_state(team).helpers;
+  const uint32_t *helpers = by_team_helpers(team);
   return helpers && helpers[0] == SERVER;
 }
 
