@@ -190,6 +190,8 @@ static void queue_free(struct by_sparse_queue *queue) {
 
 void by_sparse_queue_destroy(struct by_sparse_queue *queue) {
   if (!queue) return;
+  struct by_sparse_exchange *exchange;
+  TAILQ_FOREACH(exchange, &queue->exchanges, next) by_sparse_withdraw_work(exchange); /* It reads the team's rank. */
   by_team_destroy(queue->team);                                                       /* All calls end with the team. */
   queue->team = NULL;
   while (!TAILQ_EMPTY(&queue->exchanges)) {

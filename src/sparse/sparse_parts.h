@@ -109,6 +109,8 @@ BANYAN_CHECK enum banyan_status by_sparse_do(
 bool by_sparse_done(struct by_sparse_strand *strand, enum banyan_status *status);
 /* Removes the exchange from its queue's list and releases its calls, once running work has ended. */
 void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status status);
+/* Ends the exchange's work on other threads: waits for what runs, and drops what has not begun. */
+void by_sparse_withdraw_work(struct by_sparse_exchange *exchange);
 /* Divides the sum by the ranks if the call asks for the average. */
 void by_sparse_average(const struct by_sparse_exchange *exchange, struct banyan_sparse *tensor);
 /* Makes strands, up to n in all, while none has work. */

@@ -95,10 +95,13 @@ bool by_sparse_done(struct by_sparse_strand *strand, enum banyan_status *status)
   return true;
 }
 
-static void give_up_work(struct by_sparse_work *work) {
-  if (by_task_state(&work->task) == BY_TASK_NONE) return;
-  take_back(work);
-  free(work->text);
+void by_sparse_withdraw_work(struct by_sparse_exchange *exchange) {
+  for (uint32_t s = 0; s < exchange->n_strands; s++) {
+    struct by_sparse_work *work = &exchange->strands[s].work;
+    if (by_task_state(&work->task) == BY_TASK_NONE) continue;
+    take_back(work);
+    free(work->text);
+  }
 }
 
 /* Marks this exchange and those before it as attended. */
@@ -152,9 +155,9 @@ void by_sparse_end(struct by_sparse_exchange *exchange, enum banyan_status statu
     exchange->queue->ended = exchange->number;
     exchange->queue->lasted = by_clock_now(&exchange->queue->options.clock) - exchange->began;
   }
+  by_sparse_withdraw_work(exchange);
   for (uint32_t s = 0; s < exchange->n_strands; s++) {
     struct by_sparse_strand *strand = &exchange->strands[s];
-    give_up_work(&strand->work);
     for (uint32_t i = 0; i < strand->n; i++) by_call_release(strand->calls[i]);
     strand->n = 0;
     strand->then = NULL;
