@@ -101,6 +101,11 @@ static enum banyan_status read_answer(const char *line, size_t length, json_t **
   return by_doc_load("the agent's answer", line, length, &limits, out);
 }
 
+const char *by_agent_socket(void) {
+  const char *path = getenv("BANYAN_AGENT");
+  return path && *path && strcmp(path, "off") != 0 ? path : BY_CLUSTER_AGENT;
+}
+
 enum banyan_status by_agent_status(const char *path, bool json) {
   const struct by_status_question question = {.name = "agent",
                                               .place = {.path = path},
@@ -120,8 +125,6 @@ enum banyan_status by_agent_status(const char *path, bool json) {
   return BANYAN_OK;
 }
 
-#define AGENT_SOCKET "/run/banyan/agent.sock"
-
 struct agent_options {
   struct by_agent_daemon_options daemon;
   struct by_agent_daemon *running;
@@ -137,7 +140,7 @@ static const struct by_option options[] = {
     BY_TEXT("manager", 'm', daemon.agent.manager, "HOST:PORT", "the cluster's manager (BANYAN_MANAGER); default: none"),
     BY_TEXT("keys", 0, daemon.keys, "FOLDER",
             "this agent's certificate and the authority's (BANYAN_KEYS), default\n" BY_TLS_FOLDER),
-    BY_TEXT("socket", 0, daemon.socket.path, "PATH", "where ranks connect (BANYAN_AGENT), default\n" AGENT_SOCKET),
+    BY_TEXT("socket", 0, daemon.socket.path, "PATH", "where ranks connect (BANYAN_AGENT), default\n" BY_CLUSTER_AGENT),
     BY_TEXT("group", 0, group, "NAME", "only users of this group may connect; default: everybody"),
     BY_TEXT("name", 0, name, "NAME", "this host's name; default: the host name (BANYAN_HOST)"),
     BY_TEXT("interfaces", 0, daemon.links.filter, "FILTER",
@@ -275,8 +278,7 @@ int by_cli_agent(int argc, char **argv) {
   const char **socket = &asked.daemon.socket.path;
   asked.daemon.agent.manager = text_or(asked.daemon.agent.manager, "BANYAN_MANAGER", NULL);
   asked.daemon.links.filter = text_or(asked.daemon.links.filter, "BANYAN_IFACE", "");
-  *socket = text_or(*socket, "BANYAN_AGENT", AGENT_SOCKET);
-  if (!strcmp(*socket, "off")) *socket = AGENT_SOCKET; /* "off" is meant for jobs. */
+  if (!*socket) *socket = by_agent_socket();
   if (operands.count && strcmp(operands.items[0], "status") != 0)
     return by_options_misuse(&command, "unknown action \"%s\"; the only one is status", operands.items[0]);
   if (operands.count) return by_command_end(&command, by_agent_status(*socket, asked.json));

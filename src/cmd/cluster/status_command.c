@@ -508,15 +508,10 @@ static enum banyan_status ask_switch(const struct status_options *asked, const c
   return status;
 }
 
-/* Returns the socket of this host's agent. */
-static const char *agent_socket(void) {
-  const char *path = getenv("BANYAN_AGENT");
-  return path && *path ? path : BY_CLUSTER_AGENT;
-}
-
 /* Shows what runs here, each with a title if there are several. */
 static enum banyan_status ask_all(struct status_options *asked) {
-  bool here[] = {!access(agent_socket(), F_OK), !access(BY_SWITCH_SOCKET, F_OK), !access(BY_MANAGER_TOKEN_FILE, R_OK)};
+  bool here[] = {!access(by_agent_socket(), F_OK), !access(BY_SWITCH_SOCKET, F_OK),
+                 !access(BY_MANAGER_TOKEN_FILE, R_OK)};
   static const char *const names[] = {"agent", "switch", "manager"};
   int n = here[0] + here[1] + here[2];
   enum banyan_status status = BANYAN_OK;
@@ -524,7 +519,7 @@ static enum banyan_status ask_all(struct status_options *asked) {
     return by_fail(BANYAN_ERR_CONNECT,
                    "no agent, switch or manager runs on this machine (there is no %s, %s or readable %s): give the "
                    "address of a switch, or --manager URL",
-                   agent_socket(), BY_SWITCH_SOCKET, BY_MANAGER_TOKEN_FILE);
+                   by_agent_socket(), BY_SWITCH_SOCKET, BY_MANAGER_TOKEN_FILE);
   if (asked->watch && (n > 1 || here[0]))
     return by_fail(BANYAN_ERR_ARGUMENT, "--watch is for one switch or manager: give `banyan switch status --watch` or "
                                         "`banyan manager status --watch`");
@@ -532,7 +527,7 @@ static enum banyan_status ask_all(struct status_options *asked) {
     if (!here[i]) continue;
     if (n > 1 && !asked->json) printf("%s%s:\n", i ? "\n" : "", names[i]);
     fflush(stdout);
-    enum banyan_status one = i == 0   ? by_agent_status(agent_socket(), asked->json)
+    enum banyan_status one = i == 0   ? by_agent_status(by_agent_socket(), asked->json)
                              : i == 1 ? ask_switch(asked, NULL)
                                       : ask_local_manager(asked);
     if (one && n > 1) by_command_note("%s: %s", command.name, banyan_error_text());

@@ -50,6 +50,8 @@ int by_switch_status(int argc, char **argv);
 int by_manager_status(int argc, char **argv);
 /* Asks the agent at a socket, and prints its answer. */
 BANYAN_CHECK enum banyan_status by_agent_status(const char *path, bool json);
+/* Returns the socket of this host's agent: BANYAN_AGENT, or the usual one. The value "off" is meant for jobs only. */
+const char *by_agent_socket(void);
 
 /* ---- a manager's state as tables, as the page shows it: manager_status.c */
 
