@@ -299,7 +299,7 @@ static void test_after_abort(void **state) {
 
 /* ---- programs that hang, and processes that are stopped */
 
-enum { HANGS = 3, HANG_S = 3 };
+enum { HANGS = 3, HANG_S = 10 };
 
 /* The program of process 3 does not come, though its service answers. */
 static void hang(struct job *job, int id) {
