@@ -10,6 +10,7 @@
 
 #include "collective.h"
 #include "collective_bound.h"
+#include "directed.h"
 #include "own_classes.h"
 #include "plan.h"
 #include "plan_make.h"

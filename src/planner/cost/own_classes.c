@@ -8,6 +8,7 @@
 #include "arena.h"
 #include "collective.h"
 #include "collective_bound.h"
+#include "directed.h"
 #include "plan_make.h"
 
 /* --- The rate of a collective over a class. --- */
