@@ -288,6 +288,9 @@ static enum banyan_status complete(struct banyan_member *member, struct banyan_c
     enum by_verdict verdict = by_interrupted_calls_judge(&interrupted->found, membership, 0, number, begun);
     if (verdict == BY_CALL_HAS_RESULT) return BANYAN_OK;
     if (verdict == BY_CALL_WITHDRAWN) return fail_for_newcomers(interrupted);
+    if (verdict == BY_CALL_UNKNOWN)
+      return by_fail(BANYAN_ERR_ARGUMENT, "the function that recovers formed several memberships: return the first "
+                                          "communicator that banyan_member_reconfigure gives");
   }
 }
 

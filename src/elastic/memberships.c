@@ -236,12 +236,13 @@ static enum banyan_status form_membership(struct banyan_member *member, struct b
   by_info("communicator", "membership \"%s\" of %u processes: this one is rank %u", formation->membership->name,
           formation->membership->n, formation->rank);
   enum banyan_status status = succeed(member, *out, formation->superseded);
-  if (status == BANYAN_OK) status = by_interrupted_exchange(&member->interrupted, *out, formation->deadline);
-  if (status == BANYAN_OK && member->directory)
-    by_directory_report_member(member->directory, formation->membership->name, formation->rank,
-                               formation->membership->n);
   if (status == BANYAN_OK) status = by_first_plan_make(*out, &member->carried);
+  /* Nothing that may fail follows, since the exchange drops the ledgers that another membership would decide by. */
+  if (status == BANYAN_OK) status = by_interrupted_exchange(&member->interrupted, *out, formation->deadline);
   if (status == BANYAN_OK) {
+    if (member->directory)
+      by_directory_report_member(member->directory, formation->membership->name, formation->rank,
+                                 formation->membership->n);
     member->given = true;
     return BANYAN_OK;
   }

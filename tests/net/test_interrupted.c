@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <banyan/interrupted.h>
@@ -26,6 +27,8 @@ static struct board {
   uint32_t completed[N][NAMES]; /* operations of a name */
   bool failed[N][NAMES];
   _Atomic unsigned killed; /* bits by process */
+  bool plans;              /* each process is a host, and each membership plans before it is given out */
+  bool dies_forming[N];    /* this process kills itself while it forms the next membership */
   bool agree;              /* by banyan_member_recover */
 } * board;
 
@@ -53,7 +56,10 @@ static struct self begin(struct job *job, int id) {
   static const int all[] = {0, 1, 2, 3};
   struct self self = {.job = job, .id = id};
   int victim = *(const int *)job->argument;
-  setenv("BANYAN_HOST", "here", 1);
+  char host[16] = "here";
+  if (board->plans) snprintf(host, sizeof host, "host%d", id);
+  if (board->plans) setenv("BANYAN_TOPOLOGY", "clos:racks=2,hosts=2", 1);
+  setenv("BANYAN_HOST", host, 1);
   must(banyan_member_create(NULL, &self.member));
   snprintf(board->handles[id], HANDLE, "%s", banyan_member_handle(self.member));
   atomic_store(&board->published[id], 1);
@@ -349,6 +355,15 @@ static struct ended {
   int contributors;
 } (*ended)[STEPS];
 
+/* This process is killed a random moment later. */
+static void die_soon(const struct self *self) {
+  struct by_rng rng;
+  by_rng_init(&rng, self->job->seed);
+  struct itimerval soon = {.it_value.tv_usec = 1 + (suseconds_t)by_rng_below(&rng, 15000)};
+  (void)signal(SIGALRM, SIG_DFL);
+  must_hold(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+}
+
 /* The processes that the test has not killed form the next membership; its name says which ones these are. Who tries in
  * vain to form the one with a process that dies meanwhile is waited for. */
 static enum banyan_status recover(void *argument, struct banyan_comm **out) {
@@ -357,6 +372,7 @@ static enum banyan_status recover(void *argument, struct banyan_comm **out) {
   char name[64];
   enum banyan_status status = BANYAN_ERR_PEER_DEAD;
   unsigned tried = 0;
+  if (board->dies_forming[self->id]) die_soon(self);
   for (double until = job_now() + 30; status != BANYAN_OK && job_now() < until;) {
     unsigned killed = atomic_load(&board->killed);
     int n = 0;
@@ -438,14 +454,20 @@ static void kill_some(struct job *job, struct by_rng *rng, const int *victims, i
     atomic_fetch_or(&board->killed, 1u << victims[i]);
     job_signal(job, victims[i], SIGKILL);
   }
+  for (int r = 0; r < N; r++) {
+    if (!board->dies_forming[r]) continue;
+    job_wait_rank(job, r);
+    atomic_fetch_or(&board->killed, 1u << r);
+  }
   job_wait(job);
   for (int r = 0; r < N; r++)
     if (!(board->killed >> r & 1)) job_check_exit(job, r);
 }
 
-/* Two of four are killed at random moments, perhaps while the others still form the membership without the first; or
- * one, where the others agree on the membership. */
-static void complete_after_kills(uint64_t seed, const char *transport, bool agree) {
+/* Two of four are killed at random moments: the second one perhaps while the others form the membership without the
+ * first, or with `forming` a few milliseconds after it has begun to form it. With `agree` it is one, and the others
+ * agree on the membership. */
+static void complete_after_kills(uint64_t seed, const char *transport, bool agree, bool forming) {
   struct by_rng rng;
   by_rng_init(&rng, seed);
   int victims[2] = {(int)by_rng_below(&rng, N)}, nobody = -1;
@@ -453,10 +475,11 @@ static void complete_after_kills(uint64_t seed, const char *transport, bool agre
   memset(board, 0, sizeof *board);
   memset(ended, 0, N * sizeof *ended);
   board->agree = agree;
+  board->plans = board->dies_forming[victims[1]] = forming;
   struct job job = {.n = N, .run = complete_calls, .argument = &nobody, .transport = transport, .seed = seed};
   job_start(&job);
   for (int r = 0; r < N; r++) job_wait_stage(&job, r, CALLS_BEGIN);
-  kill_some(&job, &rng, victims, agree ? 1 : 2);
+  kill_some(&job, &rng, victims, agree || forming ? 1 : 2);
   for (int step = 0; step < STEPS; step++) {
     const struct ended *a = NULL;
     for (int r = 0; r < N; r++) {
@@ -473,7 +496,12 @@ static void complete_after_kills(uint64_t seed, const char *transport, bool agre
 
 static void test_completion(void **state) {
   (void)state;
-  for (int i = 0; i < job_rounds(4); i++) complete_after_kills(job_seed(i), i % 2 ? "tcp" : "auto", i % 4 > 1);
+  for (int i = 0; i < job_rounds(4); i++) complete_after_kills(job_seed(i), i % 2 ? "tcp" : "auto", i % 4 > 1, false);
+}
+
+static void test_death_while_forming(void **state) {
+  (void)state;
+  for (int i = 0; i < job_rounds(40); i++) complete_after_kills(job_seed(i), i % 2 ? "tcp" : "auto", false, true);
 }
 
 /* ---- all */
@@ -507,7 +535,7 @@ static void test_operations(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_calls), cmocka_unit_test(test_operations),
-                                     cmocka_unit_test(test_completion)};
+                                     cmocka_unit_test(test_completion), cmocka_unit_test(test_death_while_forming)};
   board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ended = mmap(NULL, N * sizeof *ended, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (board == MAP_FAILED || ended == MAP_FAILED) return 1;

@@ -99,7 +99,8 @@ struct by_interrupted_calls {
 enum by_verdict {
   BY_CALL_HAS_RESULT, /* The call completed on all members, so its result is valid. */
   BY_CALL_AGAIN,      /* The call completed on no process that could have continued, so it is repeated. */
-  BY_CALL_WITHDRAWN   /* Like BY_CALL_AGAIN, but newcomers cannot repeat the call, so it is not repeated. */
+  BY_CALL_WITHDRAWN,  /* Like BY_CALL_AGAIN, but newcomers cannot repeat the call, so it is not repeated. */
+  BY_CALL_UNKNOWN     /* The comparison has no ledger of the membership: an earlier comparison decided about it. */
 };
 
 /* Holds this process's ledger of the membership with this number; `self` is its fingerprint. Returns

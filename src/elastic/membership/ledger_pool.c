@@ -155,28 +155,31 @@ enum banyan_status by_ledger_pool_compare(const struct by_ledger_pool *pool, con
 
 /* ---- verdicts */
 
-static bool newcomers_since(const struct by_interrupted_calls *calls, uint64_t membership) {
+static const struct by_ended_membership *find_ended(const struct by_interrupted_calls *calls, uint64_t membership) {
   for (size_t i = 0; i < calls->n_ended; i++)
-    if (calls->ended[i].number == membership) return calls->ended[i].newcomers;
-  return false;
+    if (calls->ended[i].number == membership) return &calls->ended[i];
+  return NULL;
 }
 
 enum by_verdict by_interrupted_calls_judge(const struct by_interrupted_calls *calls, uint64_t membership,
                                            uint32_t communicator, uint32_t number, bool begun) {
+  const struct by_ended_membership *ended = find_ended(calls, membership);
   bool listed = false;
+  if (!ended) return BY_CALL_UNKNOWN;
   for (size_t i = 0; i < calls->n && !listed; i++) {
     const struct banyan_interrupted *call = &calls->calls[i];
     bool of = calls->memberships[i] == membership && call->communicator == communicator && !call->name;
     listed = of && number - call->call < call->n_calls;
   }
   if (begun && !listed) return BY_CALL_HAS_RESULT;
-  return newcomers_since(calls, membership) ? BY_CALL_WITHDRAWN : BY_CALL_AGAIN;
+  return ended->newcomers ? BY_CALL_WITHDRAWN : BY_CALL_AGAIN;
 }
 
 bool by_interrupted_calls_lack(const struct by_interrupted_calls *calls, uint32_t communicator, uint32_t rank) {
   for (size_t i = 0; i < calls->n; i++) {
     const struct banyan_interrupted *call = &calls->calls[i];
-    if (call->communicator != communicator || call->name || !newcomers_since(calls, calls->memberships[i])) continue;
+    if (call->communicator != communicator || call->name || !find_ended(calls, calls->memberships[i])->newcomers)
+      continue;
     for (int r = 0; r < call->size; r++)
       if (call->ranks[r] == (int)rank && call->outcomes[r] == BANYAN_OUTCOME_NOT_BEGUN) return true;
   }
