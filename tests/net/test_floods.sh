@@ -27,11 +27,17 @@ for ((i = 0; i < 200; i++)); do
   echo '  {"do": "status"}'
 done >"$scratch/requests"
 
+# Whether a rank that floods with this kind of message has to end the job.
+ends_job() { # KIND
+  [ "$1" = unmade ] || [ "$1" = names ]
+}
 start_job() { # KIND: in which the last rank, on host c, floods
   local on_a="$BANYAN run --ssh $scratch/ssh --remote $BANYAN -i 10.8.0.0/16 -H a:1,b:1,c:1 --helpers h:1 --plan $scratch/plan.json -x BANYAN_ENGINE=spin=0"
+  local limit=$((seconds + 2))
+  if ends_job "$1" && [ $limit -lt 60 ]; then limit=60; fi # on a slow machine the flood takes long to reach the limit
   # shellcheck disable=SC2086,SC2016 # its words; of the hosts' shells
   on a $on_a -x scratch="$scratch" -- sh -c 'BANYAN_AGENT=$scratch/$(hostname).sock exec "$0" "$@"' \
-    "$flood" rank "$1" $((seconds + 2)) >"$scratch/out" 2>"$scratch/err" </dev/null &
+    "$flood" rank "$1" $limit >"$scratch/out" 2>"$scratch/err" </dev/null &
   job=$!
   comes has 'flood begins' err || fail "the job does not begin: $(cat "$scratch/err")"
 }
@@ -95,7 +101,7 @@ for name in $floods; do
   read -r later there < <(grown early late)
   printf '%-18s %28s %28s %12s %s\n' "$name" "$first $where" "$later $there" $((lines_early - lines_begun)) $((lines_late - lines_early))
   grep -E 'messages|attacks,' "$scratch/flooder" || grep 'messages' "$scratch/out" || true
-  if [ "$name" = rank-unmade ] || [ "$name" = rank-names ]; then
+  if [ "${name%-*}" = rank ] && ends_job "${name#*-}"; then
     [ "$code" -ne 0 ] || fail "the job goes on whatever a rank sends"
     grep -m 1 'ended after' "$scratch/err"
     has 'rank 2' err || fail "no error names the rank: $(cat "$scratch/err")"
