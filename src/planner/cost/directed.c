@@ -8,10 +8,6 @@
 #include "plan_make.h"
 #include "topology_paths.h"
 
-static enum banyan_status no_memory(void) {
-  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for directed trees");
-}
-
 /* --- The network: arcs between hosts, and their resources. --- */
 
 /* The state of making a network. Resources are numbered: 2 * bundle + direction, followed by what each node sends, and
@@ -79,7 +75,7 @@ static enum banyan_status add_arcs(struct making *m, uint32_t n) {
       struct by_arc arc = {.from = m->reversed ? end : start, .to = m->reversed ? start : end, .first = net->n_uses};
       if (start == end) continue;
       if (!BY_ARRAY_GROW(&net->uses, &allocated, (size_t)net->n_uses + 3 * (size_t)m->topology->n_nodes))
-        return no_memory();
+        return by_directed_no_memory();
       if (!follow_path(m, start, end, &arc)) continue;
       net->n_uses += arc.n;
       net->arcs[net->n_arcs++] = arc;
@@ -104,7 +100,7 @@ static enum banyan_status make_arcs(struct making *m, uint32_t n) {
   net->arcs = BY_ARENA_ARRAY(&net->arena, struct by_arc, (size_t)n * n);
   m->hops = BY_ARENA_ARRAY(&m->work, struct by_next_hop, t->n_nodes);
   m->is_host = BY_ARENA_ARRAY(&m->work, bool, t->n_nodes);
-  if (net->arena.failed || m->work.failed) return no_memory();
+  if (net->arena.failed || m->work.failed) return by_directed_no_memory();
   for (uint32_t h = 0; h < n; h++) m->is_host[m->hosts[h]] = true;
   fill_capacities(m);
   BY_TRY(add_arcs(m, n));

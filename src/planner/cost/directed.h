@@ -28,6 +28,12 @@ struct by_directed {
   struct by_arena arena;
 };
 
+/* Reports that memory is exhausted. It is inline so that analysers see that it never returns BANYAN_OK. */
+static inline enum banyan_status by_directed_no_memory(void) {
+  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for directed trees");
+  return BANYAN_ERR_NO_MEMORY;
+}
+
 /* Makes the network of n hosts, which are nodes and differ. If `reversed`, the arc from u to v stands for the traffic
  * from v to u, so that a tree away from its root carries sums towards it; a network that is the same in both directions
  * gives equal values. BANYAN_ERR_TOPOLOGY: some of them cannot reach each other. Cost: for each host a search over all
@@ -116,7 +122,7 @@ struct by_pairs_options {
   bool by_delay;      /* Heights are in seconds of delay; if false, in hops. */
   double max_height;  /* The limit of each tree's height; INFINITY: none. */
   double tolerance;   /* The part of the bound, 0 to 1, that may be lost. */
-  double min_rate;    /* The smallest rate of a pair in bit/s. */
+  double min_rate;    /* The smallest rate of a pair in bit/s; not used without a largest number. */
   uint64_t seed;
 };
 

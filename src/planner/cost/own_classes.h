@@ -1,5 +1,5 @@
-/* Plans the classes of a plan for the collectives other than allreduce. Directed
- * trees are packed for them (directed.h), and the rate of a collective over a class is computed. */
+/* Plans the classes of a plan for the collectives other than allreduce. Directed trees are packed for them
+ * (directed.h), and the rate of a collective over a class is computed. */
 #ifndef BY_PLANNER_COST_OWN_CLASSES_H
 #define BY_PLANNER_COST_OWN_CLASSES_H
 

@@ -2,23 +2,24 @@
  *
  * A linear program finds the rates of the known pairs, and its prices of resources find more pairs (column generation).
  * The lightest pair at any prices y proves a bound: every pair uses resources of at least this weight, so that no set
- * of pairs has a rate above sum(capacity * y) / weight. pairs_few.c
- * reduces the pairs to a limited number. */
+ * of pairs has a rate above sum(capacity * y) / weight. pairs_few.c reduces the pairs to a limited number. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pairs_parts.h"
 
-#define NONE BY_NO_PAIR
+#define NONE UINT32_MAX
 
-enum { SWEEPS = 24, ROUNDS = 400, IDLE_ROUNDS = 20 };
-static const double steepness = 0.3, smoothing = 0.7, exact_ratio = 0.9995, progress = 1e-4, good_enough = 0.99;
+enum { ROUNDS = 400, IDLE_ROUNDS = 20 };
+/* The weight of the best prices in a mixture, and the parts of the bound for by_lp_generate: the throughput at which it
+ * ends, the gain that counts as progress, and the throughput that suffices without progress. */
+static const double smoothing = 0.7, exact_ratio = 0.9995, progress = 1e-4, good_enough = 0.99;
 
 /* --- Trees. --- */
 
-/* Computes the depth of each host, in hops or seconds. Returns the largest one. */
-static double measure_height(struct by_pair_search *s, const struct by_directed *net, uint32_t root,
+/* Returns the depth of the deepest host, in hops or seconds. */
+static double measure_height(const struct by_pair_search *s, const struct by_directed *net, uint32_t root,
                              const uint32_t *arc) {
   double height = 0;
   for (uint32_t v = 0; v < net->n; v++) {
@@ -39,7 +40,7 @@ static bool grow_low(struct by_pair_search *s, const struct by_directed *net, ui
     for (uint32_t a = 0; a < net->n_arcs; a++) {
       const struct by_arc *x = &net->arcs[a];
       double depth = s->depth[x->from] + (s->options->by_delay ? x->delay : 1);
-      if (isfinite(s->depth[x->to]) || depth > s->max_height) continue;
+      if (isfinite(s->depth[x->to]) || depth > s->options->max_height) continue;
       if (best == NONE || s->weight[a] < s->weight[best]) best = a;
     }
     if (best == NONE) return false;
@@ -57,7 +58,8 @@ static double find_tree(struct by_pair_search *s, struct by_arborescence *search
   double weight = *min = by_arborescence_find(search, root, s->weight);
   if (isinf(weight)) return weight;
   memcpy(arc, search->arc, s->net->n * sizeof *arc);
-  if (isinf(s->max_height) || measure_height(s, search->net, root, arc) <= s->max_height) return weight;
+  if (isinf(s->options->max_height) || measure_height(s, search->net, root, arc) <= s->options->max_height)
+    return weight;
   if (!grow_low(s, search->net, root, arc)) return INFINITY;
   weight = 0;
   for (uint32_t v = 0; v < s->net->n; v++)
@@ -80,7 +82,7 @@ void by_pair_set_load(const struct by_pair_search *s, const struct by_pair_arcs 
   add_load(s, pair->down, pair->root, 1, load);
 }
 
-double by_pair_height(struct by_pair_search *s, const struct by_pair_arcs *pair) {
+double by_pair_height(const struct by_pair_search *s, const struct by_pair_arcs *pair) {
   double up = measure_height(s, &s->turned, pair->root, pair->up);
   return fmax(up, measure_height(s, s->net, pair->root, pair->down));
 }
@@ -97,14 +99,13 @@ enum banyan_status by_pair_add(struct by_pair_search *s, const struct by_pair_ar
   while (p < s->n_pairs && !is_same(s, pair, &s->pairs[p])) p++;
   *column = p;
   if (p < s->n_pairs) return BANYAN_OK;
-  if (!BY_ARRAY_GROW(&s->pairs, &s->allocated_pairs, (size_t)p + 1)) return by_pairs_no_memory();
+  if (!BY_ARRAY_GROW(&s->pairs, &s->allocated_pairs, (size_t)p + 1)) return by_directed_no_memory();
   uint32_t *arcs = BY_ARENA_ARRAY(&s->arena, uint32_t, 2 * (size_t)n);
-  if (!arcs) return by_pairs_no_memory();
+  if (!arcs) return by_directed_no_memory();
   struct by_pair_arcs *made = &s->pairs[s->n_pairs++];
   *made = (struct by_pair_arcs){.root = pair->root, .up = arcs, .down = arcs + n};
   memcpy(made->up, pair->up, n * sizeof *arcs);
   memcpy(made->down, pair->down, n * sizeof *arcs);
-  made->height = by_pair_height(s, made);
   by_pair_set_load(s, pair, s->load);
   return by_lp_add(s->lp, 1, s->load);
 }
@@ -136,49 +137,24 @@ static void prove_bound(struct by_pair_search *s, double min) {
   for (uint32_t r = 0; r < s->lp->n_rows; r++) s->best_price[r] = s->price[r] / all;
 }
 
-/* Finds the lightest pair of each root at the prices, and adds those that weigh at most `limit` or are the lightest, at
- * most `max`. */
-static enum banyan_status find_pairs(struct by_pair_search *s, double limit, uint32_t max) {
+/* Finds the lightest pair of each root at the prices, and adds the lightest of all and those that weigh at most
+ * `limit`. */
+static enum banyan_status find_pairs(struct by_pair_search *s, double limit) {
   double min = INFINITY;
-  uint32_t n = s->net->n;
+  uint32_t n = s->net->n, lightest = 0, column;
   weigh_arcs(s);
   for (uint32_t r = 0; r < n; r++) {
     double up, down, *weight = &s->lightest_weight[r];
     struct by_pair_arcs *pair = &s->lightest[r];
     *weight = find_tree(s, &s->towards, r, pair->up, &up) + find_tree(s, &s->away, r, pair->down, &down);
     min = fmin(min, up + down);
-    uint32_t at = r;
-    for (; at > 0 && s->lightest_weight[s->order[at - 1]] > *weight; at--) s->order[at] = s->order[at - 1];
-    s->order[at] = r;
+    if (*weight < s->lightest_weight[lightest]) lightest = r;
   }
   if (isinf(min)) return by_fail(BANYAN_ERR_TOPOLOGY, "no host can reach all others and be reached by them");
   prove_bound(s, min);
-  s->n_found = 0;
-  for (uint32_t i = 0; i < n && i < max; i++) {
-    double weight = s->lightest_weight[s->order[i]];
-    if (isinf(weight) || (i > 0 && weight > limit)) break;
-    BY_TRY(by_pair_add(s, &s->lightest[s->order[i]], &s->found[s->n_found++]));
-  }
-  return BANYAN_OK;
-}
-
-/* First pairs and prices: prices grow exponentially with the load of the pairs so far. */
-static enum banyan_status run_sweeps(struct by_pair_search *s) {
-  uint32_t rows = s->lp->n_rows;
-  double *used = BY_ARENA_ARRAY(&s->arena, double, rows);
-  if (!used) return by_pairs_no_memory();
-  for (int i = 0; i < SWEEPS; i++) {
-    double fullest = 0;
-    for (uint32_t r = 0; r < rows; r++) fullest = fmax(fullest, used[r] / s->capacity[r]);
-    for (uint32_t r = 0; r < rows; r++) {
-      double over = fullest > 0 ? used[r] / s->capacity[r] / fullest : 0;
-      s->price[r] = exp(steepness * i * (over - 1)) / s->capacity[r];
-    }
-    BY_TRY(find_pairs(s, 0, 1));
-    if (!s->n_found) return BANYAN_OK;
-    by_pair_set_load(s, &s->pairs[s->found[0]], s->load);
-    for (uint32_t r = 0; r < rows; r++) used[r] += s->load[r];
-  }
+  for (uint32_t r = 0; r < n; r++)
+    if (isfinite(s->lightest_weight[r]) && (r == lightest || s->lightest_weight[r] <= limit))
+      BY_TRY(by_pair_add(s, &s->lightest[r], &column));
   return BANYAN_OK;
 }
 
@@ -204,7 +180,7 @@ static enum banyan_status add_columns(void *context, double *bound, bool *added)
     double all = sum_prices(s, s->lp->price), part = mixed ? smoothing : 0;
     for (uint32_t r = 0; r < s->lp->n_rows; r++)
       s->price[r] = part * s->best_price[r] + (1 - part) * s->lp->price[r] / all;
-    BY_TRY(find_pairs(s, 1 / all, s->net->n));
+    BY_TRY(find_pairs(s, 1 / all));
   }
   *added = s->n_pairs > before;
   *bound = s->bound;
@@ -219,7 +195,8 @@ static enum banyan_status pack_all(struct by_pair_search *s) {
                                       .good_enough = good_enough,
                                       .solve = solve_rates,
                                       .price = add_columns};
-  BY_TRY(run_sweeps(s));
+  for (uint32_t r = 0; r < s->lp->n_rows; r++) s->price[r] = 1 / s->capacity[r];
+  BY_TRY(find_pairs(s, 0));
   if (!s->n_pairs) return BANYAN_OK;
   return by_lp_generate(&rounds, s, &s->bound);
 }
@@ -236,7 +213,7 @@ static enum banyan_status fill_pair(const struct by_pair_search *s, const struct
   uint32_t n = s->net->n;
   *to = (struct by_tree_pair){
       .root = from->root, .up = BY_ARENA_ARRAY(arena, uint32_t, n), .down = BY_ARENA_ARRAY(arena, uint32_t, n)};
-  if (!to->up || !to->down) return by_pairs_no_memory();
+  if (!to->up || !to->down) return by_directed_no_memory();
   for (uint32_t v = 0; v < n; v++) {
     to->up[v] = v == from->root ? v : s->net->arcs[from->up[v]].to;
     to->down[v] = v == from->root ? v : s->net->arcs[from->down[v]].from;
@@ -251,15 +228,15 @@ static enum banyan_status fill_pairs(struct by_pair_search *s, struct by_pairs *
   if (!n) return by_fail(BANYAN_ERR_PLAN, "no pair of trees meets the limits of height and rate");
   out->pairs = BY_ARENA_ARRAY(&out->arena, struct by_tree_pair, n);
   out->price = BY_ARENA_ARRAY(&out->arena, double, s->net->n_resources);
-  if (out->arena.failed) return by_pairs_no_memory();
+  if (out->arena.failed) return by_directed_no_memory();
   double *load = BY_ARENA_ARRAY(&s->arena, double, rows);
-  if (!load) return by_pairs_no_memory();
+  if (!load) return by_directed_no_memory();
   for (uint32_t p = 0; p < s->n_pairs; p++) {
     const struct by_pair_arcs *pair = &s->pairs[p];
     if (!(s->lp->rate[p] > 0)) continue;
     BY_TRY(fill_pair(s, pair, &out->pairs[out->n_pairs], &out->arena));
     out->pairs[out->n_pairs++].rate = s->lp->rate[p];
-    out->height = fmax(out->height, pair->height);
+    out->height = fmax(out->height, by_pair_height(s, pair));
     add_load(s, pair->up, pair->root, s->lp->rate[p], load);
     add_load(s, pair->down, pair->root, s->lp->rate[p], load);
   }
@@ -307,7 +284,7 @@ enum banyan_status by_pairs_forget_others(struct by_pair_search *s, const uint32
 
 static enum banyan_status turn_arcs(struct by_pair_search *s) {
   struct by_arc *arcs = BY_ARENA_ARRAY(&s->arena, struct by_arc, s->net->n_arcs);
-  if (!arcs) return by_pairs_no_memory();
+  if (!arcs) return by_directed_no_memory();
   s->turned = *s->net;
   s->turned.arcs = arcs;
   for (uint32_t a = 0; a < s->net->n_arcs; a++) {
@@ -330,10 +307,8 @@ static enum banyan_status init_search(struct by_pair_search *s) {
   s->lightest = BY_ARENA_ARRAY(arena, struct by_pair_arcs, n);
   s->lightest_weight = BY_ARENA_ARRAY(arena, double, n);
   s->depth = BY_ARENA_ARRAY(arena, double, n);
-  s->order = BY_ARENA_ARRAY(arena, uint32_t, n);
-  s->found = BY_ARENA_ARRAY(arena, uint32_t, n);
   uint32_t *arcs = BY_ARENA_ARRAY(arena, uint32_t, 2 * (size_t)n * n);
-  if (arena->failed) return by_pairs_no_memory();
+  if (arena->failed) return by_directed_no_memory();
   for (uint32_t r = 0; r < n; r++)
     s->lightest[r] =
         (struct by_pair_arcs){.root = r, .up = arcs + 2 * (size_t)n * r, .down = arcs + (2 * (size_t)r + 1) * n};
@@ -346,7 +321,7 @@ static enum banyan_status init_search(struct by_pair_search *s) {
 
 enum banyan_status by_pairs_pack(const struct by_directed *net, const struct by_pairs_options *options,
                                  struct by_pairs *out) {
-  struct by_pair_search s = {.net = net, .options = options, .bound = INFINITY, .max_height = options->max_height};
+  struct by_pair_search s = {.net = net, .options = options, .bound = INFINITY};
   *out = (struct by_pairs){0};
   enum banyan_status status = init_search(&s);
   if (status == BANYAN_OK) status = pack_all(&s);

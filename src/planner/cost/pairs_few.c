@@ -6,15 +6,15 @@
 
 #include "pairs_parts.h"
 
-#define NONE BY_NO_PAIR
+#define NONE UINT32_MAX
 
 enum { ATTEMPTS = 8, STEPS = 64, CHANGES = 400 /* Tried in each step, for each host and pair. */, ROOT_EVERY = 8 };
 static const double first_heat = 1e-3, last_heat = 1e-6;
 static const double ahead = 1.005;   /* The throughput that is aimed at, relative to the best one. */
 static const double damping = 0.5;   /* The part by which shares move towards those of the program. */
 static const double deviation = 0.4; /* The largest deviation of first shares from the best ones, as a logarithm. */
-static const double min_share =
-    0.02; /* A pair with less than this part of an average share gets another pair's half. */
+/* A pair with less than this part of an average share gets half of another pair's share. */
+static const double min_share = 0.02;
 
 /* --- Selecting by rate. --- */
 
@@ -29,8 +29,8 @@ static uint32_t find_smallest(const struct by_pair_search *s, uint32_t *n) {
   return smallest;
 }
 
-/* Solves, and drops pairs of the smallest rates until at most `max` pairs have a rate, and none less than the minimum.
- */
+/* Solves, and drops pairs of the smallest rates until at most `max` pairs have a rate, and none of them less than the
+ * minimum. */
 static enum banyan_status keep_largest(struct by_pair_search *s, uint32_t max) {
   for (;;) {
     uint32_t n;
@@ -67,16 +67,23 @@ struct few {
   uint32_t *into[2], *first[2]; /* The arcs into host v: into[up][first[up][v] .. first[up][v + 1]). */
 };
 
+/* Notes the pairs that have a rate as the best ones. */
+static void note_best(struct few *f) {
+  const struct by_pair_search *s = f->search;
+  f->best_rate = s->rate;
+  f->n_best = 0;
+  for (uint32_t p = 0; p < s->n_pairs; p++)
+    if (s->lp->rate[p] > 0) f->best[f->n_best++] = p;
+}
+
+/* Solves with the present pairs; if `mixed`, also with the best ones. Notes the result if it is better. */
 static enum banyan_status keep_better(struct few *f, bool mixed) {
   struct by_pair_search *s = f->search;
   allow_only(s, f->best, mixed ? f->n_best : 0);
   for (uint32_t i = 0; i < f->max; i++) by_lp_allow(s->lp, f->column[i], true);
   BY_TRY(keep_largest(s, f->max));
   if (s->rate <= f->best_rate) return BANYAN_OK;
-  f->best_rate = s->rate;
-  f->n_best = 0;
-  for (uint32_t p = 0; p < s->n_pairs; p++)
-    if (s->lp->rate[p] > 0) f->best[f->n_best++] = p;
+  note_best(f);
   return BANYAN_OK;
 }
 
@@ -121,7 +128,7 @@ static uint32_t choose_arc_into(struct few *f, bool up, uint32_t host) {
 }
 
 static bool is_too_high(struct few *f, const struct by_pair_arcs *pair) {
-  return isfinite(f->search->max_height) && by_pair_height(f->search, pair) > f->search->max_height;
+  return isfinite(f->search->options->max_height) && by_pair_height(f->search, pair) > f->search->options->max_height;
 }
 
 /* Tries another parent of one host in one tree. */
@@ -279,7 +286,7 @@ static enum banyan_status init_few(struct few *f) {
     f->into[up] = BY_ARENA_ARRAY(arena, uint32_t, s->net->n_arcs);
     f->first[up] = BY_ARENA_ARRAY(arena, uint32_t, n + 1);
   }
-  if (arena->failed) return by_pairs_no_memory();
+  if (arena->failed) return by_directed_no_memory();
   for (uint32_t i = 0; i < f->max; i++) {
     f->pair[i].up = arcs + 2 * (size_t)i * n;
     f->pair[i].down = f->pair[i].up + n;
@@ -292,9 +299,7 @@ enum banyan_status by_pairs_reduce(struct by_pair_search *search, double wanted)
   struct few f = {.search = search, .max = search->options->max_trees};
   BY_TRY(init_few(&f));
   BY_TRY(keep_largest(search, f.max));
-  f.best_rate = search->rate;
-  for (uint32_t p = 0; p < search->n_pairs; p++)
-    if (search->lp->rate[p] > 0) f.best[f.n_best++] = p;
+  note_best(&f);
   if (!f.n_best || f.best_rate >= wanted) return BANYAN_OK;
   for (uint32_t i = 0; i < ATTEMPTS && f.best_rate < wanted; i++) BY_TRY(run_attempt(&f, wanted));
   allow_only(search, f.best, f.n_best);

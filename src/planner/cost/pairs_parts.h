@@ -7,22 +7,19 @@
 #include "lp.h"
 #include "rng.h"
 
-#define BY_NO_PAIR UINT32_MAX
-
 struct by_pair_arcs {
   uint32_t root;
-  double height;
   uint32_t *up, *down; /* The arcs of each host but the root: to its parent for sums, and from its parent. */
 };
 
 struct by_pair_search {
   const struct by_directed *net;
   const struct by_pairs_options *options;
-  struct by_directed
-      turned; /* The network with its arcs turned round. A tree away from the root stands for one to it. */
+  /* The network with its arcs turned round. A tree away from the root stands for one to it. */
+  struct by_directed turned;
   struct by_arborescence away, towards;
   struct by_lp *lp; /* A column for each pair, and a row for each limited resource that arcs use. */
-  uint32_t *row;    /* The row of each resource; NONE: it has none. */
+  uint32_t *row;    /* The row of each resource; UINT32_MAX: it has none. */
   double *capacity; /* The capacity of each row, in units of the program. */
   struct by_pair_arcs *pairs;
   uint32_t n_pairs, allocated_pairs;
@@ -30,22 +27,16 @@ struct by_pair_search {
   double *weight, *load;         /* The weight of each arc, and the load of each row. */
   struct by_pair_arcs *lightest; /* The lightest pair of each root at the present prices. */
   double *lightest_weight;       /* Its weight; INFINITY: there is none within the height limit. */
-  uint32_t *order;               /* The roots, those of the lightest pairs first. */
-  uint32_t *found, n_found;      /* The columns that the last search for pairs found. */
-  double *depth;
-  double max_height, bound, rate;
+  double *depth;                 /* Scratch memory: the depth of each host. */
+  double bound, rate;            /* The proven bound, and the throughput of the last solution, in bit/s. */
   struct by_rng rng;
   struct by_arena arena;
 };
 
-static inline enum banyan_status by_pairs_no_memory(void) {
-  (void)by_fail(BANYAN_ERR_NO_MEMORY, "no memory for pairs of directed trees");
-  return BANYAN_ERR_NO_MEMORY;
-}
 /* Sets load[] to what a pair of rate 1 uses of each row. */
 void by_pair_set_load(const struct by_pair_search *search, const struct by_pair_arcs *pair, double *load);
 /* Returns the height of the higher tree, in hops or seconds. */
-double by_pair_height(struct by_pair_search *search, const struct by_pair_arcs *pair);
+double by_pair_height(const struct by_pair_search *search, const struct by_pair_arcs *pair);
 /* Stores the column of the pair in *column. A new pair is copied and becomes a column. */
 BANYAN_CHECK enum banyan_status by_pair_add(struct by_pair_search *search, const struct by_pair_arcs *pair,
                                             uint32_t *column);

@@ -6,10 +6,6 @@
 #include "directed.h"
 #include "lp.h"
 
-static enum banyan_status no_memory(void) {
-  return by_fail(BANYAN_ERR_NO_MEMORY, "no memory for directed trees");
-}
-
 /* The linear program maximises t, so that t * part_v <= the sum of the rates of v's trees for each owner v, and no
  * resource is overloaded.
  *
@@ -66,9 +62,9 @@ static enum banyan_status add_tree(struct packing *p, uint32_t root, bool *added
   const uint32_t *arc = p->search.arc;
   uint32_t height = 0;
   if (is_known(p, root, arc)) return BANYAN_OK;
-  if (!BY_ARRAY_GROW(&p->trees, &p->allocated_trees, (size_t)p->n_trees + 1)) return no_memory();
+  if (!BY_ARRAY_GROW(&p->trees, &p->allocated_trees, (size_t)p->n_trees + 1)) return by_directed_no_memory();
   struct tree tree = {.root = root, .column = p->lp->n_columns, .arc = BY_ARENA_ARRAY(&p->arena, uint32_t, net->n)};
-  if (!tree.arc) return no_memory();
+  if (!tree.arc) return by_directed_no_memory();
   memset(p->load, 0, p->lp->n_rows * sizeof *p->load);
   for (uint32_t v = 0; v < net->n; v++) {
     if (v == root) continue;
@@ -129,7 +125,7 @@ static enum banyan_status run_sweeps(struct packing *p) {
   const struct by_directed *net = p->net;
   double *used = BY_ARENA_ARRAY(&p->arena, double, net->n_resources);
   bool added;
-  if (!used) return no_memory();
+  if (!used) return by_directed_no_memory();
   for (int i = 0; i < SWEEPS; i++) {
     double fullest = 0;
     for (uint32_t r = 0; r < net->n_resources; r++)
@@ -201,7 +197,7 @@ static enum banyan_status fill_tree(const struct packing *p, const struct tree *
   *made = (struct by_rooted_tree){.root = tree->root,
                                   .parent = BY_ARENA_ARRAY(&out->arena, uint32_t, net->n),
                                   .share = p->lp->rate[tree->column] / carried};
-  if (!made->parent) return no_memory();
+  if (!made->parent) return by_directed_no_memory();
   for (uint32_t v = 0; v < net->n; v++) {
     made->parent[v] = v == tree->root ? v : net->arcs[tree->arc[v]].from;
     const struct by_arc *arc = v == tree->root ? NULL : &net->arcs[tree->arc[v]];
@@ -216,7 +212,7 @@ static enum banyan_status fill_packing(const struct packing *p, struct by_rooted
   const struct by_directed *net = p->net;
   out->trees = BY_ARENA_ARRAY(&out->arena, struct by_rooted_tree, p->n_trees);
   double *carried = BY_ARENA_ARRAY(&out->arena, double, net->n), fullest = 0;
-  if (!out->trees || !carried) return no_memory();
+  if (!out->trees || !carried) return by_directed_no_memory();
   memset(p->load, 0, p->lp->n_rows * sizeof *p->load);
   for (uint32_t t = 0; t < p->n_trees; t++) carried[p->trees[t].root] += p->lp->rate[p->trees[t].column];
   for (uint32_t t = 0; t < p->n_trees; t++)
@@ -237,7 +233,7 @@ static enum banyan_status make_program(struct packing *p) {
   p->weight = BY_ARENA_ARRAY(&p->arena, double, net->n_arcs);
   p->load = BY_ARENA_ARRAY(&p->arena, double, (size_t)rows + net->n);
   double *upper = BY_ARENA_ARRAY(&p->arena, double, (size_t)rows + net->n);
-  if (p->arena.failed) return no_memory();
+  if (p->arena.failed) return by_directed_no_memory();
   for (uint32_t r = 0; r < net->n_resources; r++)
     if (isfinite(net->capacity[r])) p->unit = fmax(p->unit, net->capacity[r]);
   if (!(p->unit > 0)) return by_fail(BANYAN_ERR_TOPOLOGY, "nothing limits what these hosts send");
